@@ -4,10 +4,10 @@
  *
  *   bench-io write|read --processes N --bytes BYTES --block BYTES --path TEMPLATE [--unlink] [--fsync]
  *
- * TEMPLATE has one %d, the number of the process. Every process opens its file (a reader waits there until it is
- * opened, a writer creates it), then all begin at once. --unlink takes the name away after opening, --fsync waits for
- * the bytes to be safe. Prints one line: bytes, and when all began and the last one ended, by CLOCK_MONOTONIC.
- * Exit status: 0 if every process moved all its bytes.
+ * TEMPLATE contains one %d, which is replaced by the number of the process. Every process opens its file, and then all
+ * begin at once. A reader waits until the file is opened, and a writer creates it. --unlink deletes the name after the
+ * file is opened. --fsync waits until the bytes are on the disk. Prints one line with the bytes, the time when all
+ * began and the time when the last one ended, by CLOCK_MONOTONIC. Exit status: 0 if every process moved all its bytes.
  */
 #define _GNU_SOURCE
 #include "bench.h"
@@ -65,7 +65,7 @@ static void run(const struct job *job, int number, int ready, int go, long long 
 {
     char path[4096];
     char nothing;
-    /* The template comes from the benchmark. */
+    /* The template is from the benchmark. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(path, sizeof path, job->path, number);

@@ -1,13 +1,13 @@
 /*
- * bench-limitfs: what a filesystem in C can do here at most: each write is copied into a chunk of a pool, each read out
- * of one, by libfuse 2.9's high-level interface and its own threads, with the mount options of the service.
+ * bench-limitfs: the limit of a filesystem in C on this machine. Each write is copied into a chunk of a pool, and each
+ * read out of one. It uses libfuse 2.9's high-level interface and threads, with the mount options of the service.
  *
  *   bench-limitfs --pool BYTES --chunk BYTES [--crc] [--cycle] MOUNTPOINT
  *
- * A full chunk is given back to the pool at once; --crc takes its CRC32C first. The pool hands out the chunk that came
- * back last, as the service's does; --cycle hands out the one that came back first, so that all of the pool is used in
- * turn, as by chunks that arrive and are read in order. Any name in the root can be created and opened; bytes read are
- * whatever the pool holds. Runs in the foreground until it is unmounted.
+ * A full chunk returns to the pool at once. --crc computes its CRC32C first. The pool hands out the chunk that returned
+ * last, as the service's does. --cycle hands out the chunk that returned first. So all of the pool is used in turn, as
+ * by chunks that arrive and are read in order. Any name in the root can be created and opened. Reads return the pool's
+ * current bytes. It runs in the foreground until it is unmounted.
  */
 #define FUSE_USE_VERSION 26
 #define _GNU_SOURCE
@@ -72,7 +72,7 @@ static void give_back(int chunk)
     pthread_mutex_unlock(&pool.lock);
 }
 
-/* Moves bytes between the caller and the file's chunk; a chunk that is used up goes back. */
+/* Moves bytes between the caller and the file's chunk. A used chunk returns to the pool. */
 static int move(struct file *file, char *bytes, size_t length, bool in)
 {
     pthread_mutex_lock(&file->lock);

@@ -5,10 +5,11 @@
  *   bench-limits net  --threads N --bytes BYTES --pool BYTES --chunk BYTES [--crc]
  *   bench-limits disk --bytes BYTES --chunk BYTES --path FILE
  *
- * copy: N threads copy a chunk of their own into the chunks of a pool in turn. net: two processes, N TCP connections
- * over loopback between them; one sends the chunks of a pool in turn, the other receives into the chunks of a pool of
- * the same size in turn; --crc takes the CRC32C of each chunk at both ends. disk: writes a file past the page cache
- * (O_DIRECT) and syncs it. BYTES is the sum. Prints one line: bytes and when it began and ended, by CLOCK_MONOTONIC.
+ * copy: N threads copy a chunk of their own into the chunks of a pool in turn. net: two processes have N TCP
+ * connections over loopback. One sends the chunks of a pool in turn, and the other receives into the chunks of a pool
+ * of the same size in turn. --crc computes the CRC32C of each chunk at both ends. disk: writes a file past the page
+ * cache (O_DIRECT) and syncs it. BYTES is the sum. Prints one line with the bytes, the start time and the end time, by
+ * CLOCK_MONOTONIC.
  */
 #define _GNU_SOURCE
 #include "bench.h"
@@ -56,7 +57,7 @@ static void *allocate(size_t bytes)
     return made;
 }
 
-/* The chunk whose turn it is: with more chunks than threads no two threads have the same. */
+/* Returns the chunk whose turn it is. With more chunks than threads, no two threads have the same chunk. */
 static unsigned char *turn(void)
 {
     unsigned at = (unsigned)__atomic_fetch_add(&next_chunk, 1, __ATOMIC_RELAXED);
@@ -128,7 +129,7 @@ static void *receive_all(void *argument)
     return NULL;
 }
 
-/* Runs the work on N threads, each with its two numbers, and returns when all have ended. */
+/* Runs the work on N threads, each with its two numbers, and returns when all threads ended. */
 static void on_threads(void *(*work)(void *), int (*numbers)[2])
 {
     pthread_t started[THREADS_MAX];

@@ -1,6 +1,6 @@
 /*
- * CRC32C by the crc32 instruction of SSE 4.2, three strands at a time, which hides the instruction's latency; the
- * strands are put together by tables that append zeros to a CRC. Intel, "Fast CRC Computation for iSCSI Polynomial
+ * CRC32C by the crc32 instruction of SSE 4.2. It computes three strands at a time, which hides the instruction's
+ * latency. Tables that append zeros to a CRC combine the strands. Intel, "Fast CRC Computation for iSCSI Polynomial
  * Using CRC32 Instruction".
  */
 #ifndef PPMR_BENCH_CRC32C_H
@@ -22,7 +22,7 @@ static uint32_t crc32c_zero_byte(uint32_t crc)
     return crc;
 }
 
-/* Fills the tables: called once, before any thread takes a CRC. */
+/* Fills the tables. Called once, before any thread computes a CRC. */
 static void crc32c_init(void)
 {
     for (int place = 0; place < 4; place++) {

@@ -1,19 +1,21 @@
 /*
- * ppmr-pod-enter: runs a further command in a pod that has come from another node, which the runtime does not know.
+ * ppmr-pod-enter: runs a further command in a pod that moved here from another node. The runtime does not know such a
+ * pod.
  *
  *   ppmr-pod-enter --pid PID --start-ticks N --uid UID --gid GID [--group GID]... [--cgroup DIRECTORY]...
  *                  --environment FILE --seconds N -- COMMAND [ARGUMENT...]
  *
- * Started as root, outside of the pod. PID is the pod's init; N is its start time (proc(5), field 22 of stat), so that no
- * later process of that number is taken for it. FILE has the command's environment, each NAME=VALUE with a zero byte
- * behind it: words of a command line are everybody's to read. The command runs in the pod's namespaces and in these cgroups, as the
- * user, with no capability and no way to gain one, with the filter of system calls that every pod has, with that
- * environment alone, and with no descriptor but standard input, output and errors. Until it runs as the user no process may inspect or trace it, since it is root's.
+ * It starts as root, outside of the pod. PID is the pod's init. N is its start time (proc(5), field 22 of stat), so
+ * that a later process with the same PID is rejected. FILE has the command's environment, each NAME=VALUE followed by a
+ * zero byte. A command line would be readable by every process. The command runs in the pod's namespaces and in these
+ * cgroups, as the user. It has no capability and cannot gain one. It has the system call filter of every pod, only that
+ * environment, and no descriptors except standard input, output and error. Until it runs as the user, no process can
+ * inspect or trace it, because it belongs to root.
  *
- * The command has so many seconds, then it is killed.
+ * The command is killed after that number of seconds.
  *
- * Exit status: the command's, 128 and the signal's number where a signal has ended it, 125 with the reason on standard
- * error where it could not begin. setns(2), capabilities(7), pid_namespaces(7).
+ * Exit status: the command's, or 128 plus the signal's number if a signal ended the command. It is 125, with the reason
+ * on standard error, if the command could not start. See setns(2), capabilities(7), pid_namespaces(7).
  */
 #define _GNU_SOURCE
 #include "kernel.h"
@@ -82,7 +84,7 @@ static int open_process(unsigned long long pid, unsigned long long start_ticks)
         refuse("the pod's init has ended");
     close(file);
     stat[length] = '\0';
-    /* Behind the name in parentheses, which may have blanks, comes field 3. */
+    /* Field 3 follows the name in parentheses, which may contain blanks. */
     char *at = strrchr(stat, ')');
     for (int field = 2; at != NULL && field < START_FIELD; field++)
         at = strchr(at + 1, ' ');
@@ -113,7 +115,7 @@ static void read_environment(const char *path, char **environment)
     }
 }
 
-/* As the runtime has it, whatever this process has been started with. */
+/* Sets the runtime's value, independently of this process's start. */
 static void reset_oom_score(void)
 {
     int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -133,8 +135,9 @@ static int open_namespace(int process, const char *name)
     snprintf(path, sizeof path, "ns/%s", name);
     int namespace = openat(process, path, O_RDONLY | O_CLOEXEC);
     /*
-     * Kernels before Linux 4.6 and 5.6 have none for cgroups and time. A process that ends has none but its PID namespace,
-     * and what is not entered is the node's: so the others must be there, the last one after these two.
+     * Kernels before Linux 4.6 have no cgroup namespaces, and kernels before Linux 5.6 have no time namespaces. An
+     * ending process has only its PID namespace, and a namespace that is not entered is the node's. Therefore the other
+     * namespaces must exist. The last one is entered after these two.
      */
     if (namespace < 0 && (errno != ENOENT || (strcmp(name, "cgroup") != 0 && strcmp(name, "time") != 0)))
         die(path);
@@ -149,8 +152,8 @@ static void limit(int resource, rlim_t value)
 }
 
 /*
- * The calls that no process of a pod may make: those of io.ppmr.daemon.pods.PodSeccomp, which says why. Other calling
- * conventions of the machine than these have no programs here.
+ * The system calls that are denied to processes of a pod. io.ppmr.daemon.pods.PodSeccomp has the same list, with the
+ * reasons. No program of this machine uses another calling convention.
  */
 static const struct convention {
     unsigned int arch, clone, unshare, setns;
@@ -169,7 +172,7 @@ static const struct convention {
 #error "the numbers of this machine's system calls are not known here"
 #endif
 };
-/* The same in all conventions. */
+/* These numbers are the same in all conventions. */
 enum { CLONE3 = 435, LANDLOCK_CREATE_RULESET = 444 };
 /* The numbers of x86-64's convention with short pointers have this bit. */
 #define X32_BIT 0x40000000U
@@ -268,7 +271,7 @@ int main(int argc, char **argv)
     if (i + 1 >= argc || pid == 0 || uid == 0 || seconds == 0 || seconds > UINT_MAX || !is_identity(uid) || !is_identity(gid))
         refuse("a process, a user who is not root, and a command are wanted");
     int process = open_process(pid, start_ticks);
-    /* CRIU gives what it restores a time of its own. */
+    /* CRIU creates a time namespace for the processes that it restores. */
     static const char *const names[] = {"net", "ipc", "uts", "cgroup", "time", "mnt"};
     int namespaces[sizeof names / sizeof *names];
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)

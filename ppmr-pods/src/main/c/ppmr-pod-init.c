@@ -3,20 +3,22 @@
  *
  *   ppmr-pod-init [--detach] [--directory DIR] [--input FILE] [--output FILE] [--error FILE] -- COMMAND [ARGUMENT...]
  *
- * Without --detach it is the pod's PID 1: it opens the files and starts the command in a session of its own, reaps
- * everything, passes SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 on to the command, and ends with the command's exit
- * status (128 and the signal's number where a signal has ended it), and the kernel ends whatever is left in the pod.
+ * Without --detach it is the pod's PID 1. It opens the files, starts the command in a session of its own, and reaps all
+ * processes. It forwards SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 to the command. It exits with the command's exit
+ * status (128 plus the signal's number if a signal ended the command). Then the kernel kills the remaining processes of
+ * the pod.
  *
- * With --detach it starts the command in the same way as a child of the pod's PID 1, and ends with 0 when the command
- * has begun; 1, with the reason on standard error, when it cannot begin.
+ * With --detach it starts the command in the same way as a child of the pod's PID 1. It exits with 0 when the command
+ * has started. It exits with 1, with the reason on standard error, if the command cannot start.
  *
- * No descriptor from outside of the pod stays open: standard streams are the pod's own /dev/null unless files are
- * named, and files are opened here, in the pod, by the user. Errors go where output goes unless a file is named for
+ * No descriptor from outside of the pod stays open. Standard streams are the pod's own /dev/null unless files are
+ * named. The user opens the files here, in the pod. Errors are written to the output's file unless a file is named for
  * them.
  *
- * PID 1 has no channel for the result of its start, so its name (/proc/PID/comm) shows it: ppmr-pod when the command has
- * begun; ppmr-pod!XN when it has not, where N is the errno and X is d, i, o, e or c for directory, input, output, error
- * or command. It then waits to be ended, ten seconds at most. pid_namespaces(7), proc_pid_comm(5), prctl(2).
+ * PID 1 has no channel for the result of its start, so its name (/proc/PID/comm) shows it. The name is ppmr-pod after
+ * the command started, and ppmr-pod!XN if it did not start. N is the errno, and X is d, i, o, e or c for directory,
+ * input, output, error or command. After a failure it waits to be killed, for 10 s at most. See pid_namespaces(7),
+ * proc_pid_comm(5), prctl(2).
  */
 #define _GNU_SOURCE
 #include "kernel.h"
@@ -47,7 +49,7 @@ struct plan {
     char **command;
 };
 
-/* What did not work, and why; what is 0 where all did. */
+/* The step that failed, and the errno. The step is 0 if all steps succeeded. */
 struct failure {
     char what;
     int error;
@@ -93,7 +95,7 @@ static _Noreturn void become(const struct plan *plan, const int streams[3], int 
     _exit(1);
 }
 
-/* Starts the command and waits until it has begun; its PID goes to child. */
+/* Starts the command, waits until it has started, and stores its PID in child. */
 static struct failure start(const struct plan *plan, pid_t *child)
 {
     int streams[3];
@@ -111,7 +113,7 @@ static struct failure start(const struct plan *plan, pid_t *child)
     close(told[1]);
     for (int fd = 0; fd <= 2; fd++)
         close(streams[fd]);
-    /* The pipe closes by itself when the command has begun. */
+    /* The kernel closes the pipe when the command starts. */
     ssize_t got;
     do
         got = read(told[0], &failure, sizeof failure);
@@ -120,7 +122,7 @@ static struct failure start(const struct plan *plan, pid_t *child)
     return got == (ssize_t)sizeof failure ? failure : (struct failure){0};
 }
 
-/* Puts the pod's own /dev/null in the place of this process's standard streams, and closes everything else. */
+/* Replaces this process's standard streams by the pod's own /dev/null, and closes all other descriptors. */
 static bool forget_descriptors(void)
 {
     int null = open("/dev/null", O_RDWR | O_NOCTTY);
@@ -138,7 +140,7 @@ static int status_of(int ended)
     return WIFEXITED(ended) ? WEXITSTATUS(ended) : BY_SIGNAL + WTERMSIG(ended);
 }
 
-/* Reaps, and passes signals on, until the command has ended. */
+/* Reaps children and forwards signals until the command ends. */
 static int watch_over(pid_t child, const sigset_t *signals)
 {
     for (;;) {
@@ -204,7 +206,7 @@ static const char *word(char what)
     }
 }
 
-/* This process is no child of the pod's PID 1, but its child is as soon as this process has ended. */
+/* This process is no child of the pod's PID 1. Its child becomes one when this process ends. */
 static int run_detached(const struct plan *plan)
 {
     pid_t child = -1;

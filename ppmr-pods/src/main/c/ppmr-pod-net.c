@@ -1,20 +1,22 @@
 /*
- * ppmr-pod-net: what a pod's network needs when the pod moves. Needs root.
+ * ppmr-pod-net: what a pod's network needs when the pod moves. It needs root.
  *
- *   ppmr-pod-net look INODE                  lists the sockets of all processes in the network namespace of that inode, one a
- *                                            line: PID DESCRIPTOR SOCKET-INODE DOMAIN TYPE PROTOCOL, each socket once
- *   ppmr-pod-net mend INODE                  switches TCP_REPAIR off where a checkpoint has left it on, and prints how
- *                                            often; may be repeated
- *   ppmr-pod-net ask INTERFACE MS ADDRESS... asks who has addresses, all at once, as one who has none: by ARP for an IPv4
- *                                            address, by a neighbour solicitation for an IPv6 address; prints a line with
- *                                            ADDRESS and MAC address for everybody who answers within that time
- *   ppmr-pod-net wait INTERFACE              waits until the interface's cable is in
+ *   ppmr-pod-net look INODE                  lists the sockets of all processes in the network namespace of that inode,
+ *                                            one a line: PID DESCRIPTOR SOCKET-INODE DOMAIN TYPE PROTOCOL. Each socket
+ *                                            is listed once.
+ *   ppmr-pod-net mend INODE                  switches TCP_REPAIR off where a checkpoint left it on, and prints the
+ *                                            number of these sockets. Can be repeated.
+ *   ppmr-pod-net ask INTERFACE MS ADDRESS... sends one query for the owners of all addresses, as a sender without an
+ *                                            address. It uses ARP for IPv4, and neighbour solicitations for IPv6.
+ *                                            Prints ADDRESS and MAC address for each answer within that time.
+ *   ppmr-pod-net wait INTERFACE              waits until the interface has a carrier
  *   ppmr-pod-net tell INTERFACE ADDRESS...   announces, by ARP or neighbour advertisements, that this interface has the
- *                                            addresses, three times, when its cable is in
+ *                                            addresses. It sends three announcements after the interface has a carrier.
  *
- * A process is found by its namespace, so no PID is taken on trust. pidfd_getfd(2), tcp(7), packet(7), RFC 5227, RFC 4861.
+ * A process is found by its namespace, so no PID is taken on trust. pidfd_getfd(2), tcp(7), packet(7), RFC 5227, RFC
+ * 4861.
  *
- * Exit status: 0; 1, with the reason on standard error, where that could not be done.
+ * Exit status: 0 for success; 1, with the reason on standard error, for a failure.
  */
 #define _GNU_SOURCE
 #include "kernel.h"
@@ -118,7 +120,7 @@ static int mend(int pid, int descriptor, unsigned long inode, int fd)
     return 1;
 }
 
-/* Processes and sockets that ended meanwhile are left out. */
+/* Skips processes and sockets that ended during the scan. */
 static int each_socket_of(int pid, use_of_socket *use)
 {
     char path[64];
@@ -208,7 +210,10 @@ static struct place open_place(const char *interface, const char *address)
                                       .sll_halen = ETH_ALEN};
     if (bind(place.fd, (struct sockaddr *)&place.link, sizeof place.link) != 0)
         die(interface);
-    /* Answers to one who has no address go to all; where IPv6 is off no other process has joined them. */
+    /*
+     * Answers to a sender without an address are multicast to all nodes. If IPv6 is off, no other process joined that
+     * group.
+     */
     struct packet_mreq all = {.mr_ifindex = request.ifr_ifindex, .mr_type = PACKET_MR_ALLMULTI};
     if (six && setsockopt(place.fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all) != 0)
         die("PACKET_MR_ALLMULTI");
@@ -218,7 +223,10 @@ static struct place open_place(const char *interface, const char *address)
     return place;
 }
 
-/* A request from this interface about the address, which says that the sender has it, or has none yet. */
+/*
+ * Sends a request from this interface about the address. It announces that the sender has the address, or that the
+ * sender has none yet.
+ */
 static void request(const struct place *place, bool has_it)
 {
     struct ether_arp packet;
@@ -266,7 +274,7 @@ static void send_neighbour(const struct place *place, bool has_it)
 {
     struct neighbour packet;
     struct sockaddr_ll to = place->link;
-    /* One who asks and has no address names no MAC address either. */
+    /* A sender without an address sends no MAC address either. */
     size_t length = has_it ? sizeof packet : sizeof packet.ip + sizeof packet.about;
     memset(&packet, 0, sizeof packet);
     packet.ip.ip6_vfc = 6 << 4;

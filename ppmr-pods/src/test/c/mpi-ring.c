@@ -1,7 +1,8 @@
 /*
- * An MPI program of checked values: each rank sends blocks to the next and checks what comes from the one before, byte by
- * byte. At the end rank 0 prints a sum over all that was received, how many rounds there were, and the longest time that
- * any rank was without a block. With a FILE it continues until that is there. It depends on nothing of ppmr.
+ * An MPI program of checked values. Each rank sends blocks to the next rank, and checks the blocks from the previous
+ * rank, byte by byte. At the end rank 0 prints a sum over all received bytes and the number of rounds. It also prints
+ * the longest time that any rank received no block. With a FILE it continues until that file exists. It depends on
+ * nothing of ppmr.
  *
  * usage: mpi-ring ROUNDS PAUSE_US [FILE]
  */

@@ -5,23 +5,24 @@
  *                       [--output FILE] [--error FILE] [--doubt-limit SECONDS] -- PROGRAM [ARGUMENT...]
  *   ppmr-slurm-task keep [--unknown-exit N] RANK:PID[,PID...]...
  *
- * "run" starts the program so that it can be checkpointed: in a session of its own, /dev/null as its input, files as its
- * output ("%t" is the rank, "%j" the job, "%N" the node), no other descriptor; srun's own task leads no session and its
- * streams lead to slurmstepd. It announces the rank to the node's source in DIR/jobs/UID/slurm-JOB.STEP/rank-N, waits, and
- * ends as the program ends (128 + signal where a signal ended it). The source makes DIR/jobs/UID and gives it to the
- * user when it is asked on its control socket (--socket), so no other process can have the name. An end by SIGKILL may be a
- * move: then DIR/moves/UID/slurm-JOB.STEP, which the source writes, says so, and the task ends with 0.
+ * "run" starts the program so that it can be checkpointed. The program has a session of its own, /dev/null as its
+ * input, and files as its output. In their names "%t" is the rank, "%j" the job, "%N" the node. It has no other
+ * descriptor. srun's own task leads no session, and its streams lead to slurmstepd. It announces the rank to the node's
+ * source in DIR/jobs/UID/slurm-JOB.STEP/rank-N. Then it waits, and exits with the program's status (128 + signal if a
+ * signal ended the program). On a request to its control socket (--socket), the source makes DIR/jobs/UID and transfers
+ * it to the user. So no other process can create that name. An end by SIGKILL may be a move. Then the source's record
+ * DIR/moves/UID/slurm-JOB.STEP contains the move, and the task exits with 0.
  *
- * "keep" watches a rank that was restored on this node, the one of its arguments that its place in the step chooses. It
- * is no parent of that process, so it traces it (ptrace(2), PTRACE_SEIZE, which stops nothing): so it learns its exit
- * status, and the rank ends with it should Slurm kill it (PTRACE_O_EXITKILL). Where tracing is not permitted it waits for
- * the end only, and ends with the status for "unknown".
+ * "keep" watches a rank that was restored on this node. The task's place in the step selects the rank among its
+ * arguments. It is no parent of that process, so it traces it (ptrace(2), PTRACE_SEIZE, which does not stop the
+ * process). So it receives the exit status. If Slurm kills this task, the kernel kills the rank, too
+ * (PTRACE_O_EXITKILL). If tracing is not permitted, it only waits for the end, and exits with the status for "unknown".
  *
  * Both print events on standard output, which srun passes to its caller, a line each:
  *   ppmr-rank N started JOBNAME NODE | moved ADDRESS PID,PID... | ended STATUS | kept PID | unknown STATUS
  *
- * SIGTERM, SIGINT, SIGHUP and SIGUSR1 are passed on to the rank; SIGUSR2 is taken and forgotten. signalfd(2), pidfd_open(2).
- * Exit status: the rank's; 125 if it could not be started or watched.
+ * SIGTERM, SIGINT, SIGHUP and SIGUSR1 are forwarded to the rank. SIGUSR2 is ignored. See signalfd(2), pidfd_open(2).
+ * Exit status: the rank's, or 125 if the rank could not be started or watched.
  */
 #define _GNU_SOURCE
 #include "kernel.h"
@@ -154,7 +155,7 @@ static __attribute__((format(printf, 2, 3))) void make_path(char path[PATH_BYTES
     }
 }
 
-/* What stands for a "%" and the letter behind it; NULL if they stand for themselves. */
+/* Returns the value of a "%" with the letter behind it, or NULL if the two have no special meaning. */
 static const char *meant_by(const char *place)
 {
     if (*place != '%')
@@ -223,7 +224,7 @@ static void become_rank(char **command, const sigset_t *mask)
 
 /* ---- run: announce it ------------------------------------------------------------------------------------------ */
 
-/* Field 22 of /proc/PID/stat, by which a later process of the same PID is told apart; proc(5). */
+/* Field 22 of /proc/PID/stat, which distinguishes a later process with the same PID. See proc(5). */
 static long long start_ticks(int pid)
 {
     char path[64];
@@ -242,7 +243,10 @@ static long long start_ticks(int pid)
     return field == NULL ? -1 : strtoll(field + 1, NULL, 10);
 }
 
-/* What is announced may be moved at once, so it leads a session of its own by then: returns when it does, or has ended. */
+/*
+ * An announced rank may be moved at once, so it must lead a session of its own by then. Returns when it does, or after
+ * it ended.
+ */
 static void await_session(pid_t rank)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -254,7 +258,10 @@ static void await_session(pid_t rank)
     }
 }
 
-/* Asks the source for the user's own folder. What it answers is in "answer", which is empty where it does not answer. */
+/*
+ * Requests the user's own folder from the source. Stores the answer in "answer", which is empty if the source does not
+ * answer.
+ */
 static void ask_for_folder(char *answer, size_t bytes)
 {
     static const char request[] = "{\"request\":\"announce\"}\n";
@@ -270,7 +277,7 @@ static void ask_for_folder(char *answer, size_t bytes)
     if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0
         && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0
         && connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
-        /* A source that has no place for this user answers at once, and takes no request. */
+        /* A source that has no connection free for this user answers at once, and reads no request. */
         if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0 && errno != EPIPE)
             *answer = '\0';
         while (used < bytes - 1 && (got = recv(fd, answer + used, bytes - 1 - used, 0)) > 0)
@@ -291,7 +298,7 @@ static bool make_job_directory(char *answer, size_t bytes)
     for (int tries = 0;; tries++) {
         if (mkdir(job_directory, 0755) == 0 || errno == EEXIST)
             return true;
-        /* EACCES: the service has made the user's folder for another rank, and is about to give it to the user. */
+        /* EACCES: the service made the user's folder for another rank, and will transfer it to the user next. */
         if ((errno != ENOENT && errno != EACCES) || options.socket == NULL || tries == ASK_TRIES)
             return false;
         ask_for_folder(answer, bytes);
@@ -302,7 +309,7 @@ static bool make_job_directory(char *answer, size_t bytes)
     }
 }
 
-/* A job runs on where it cannot be announced; it can only not be moved. */
+/* A job that cannot be announced continues. It cannot be moved. */
 static void announce(pid_t rank)
 {
     char part[sizeof rank_file + 8];
@@ -330,7 +337,7 @@ static void retract(void)
     if (*rank_file == '\0')
         return;
     unlink(rank_file);
-    /* The last one takes the folder with it; for the others it is not empty. */
+    /* The last rank removes the folder. For the other ranks it is not empty. */
     if (rmdir(job_directory) != 0 && errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT)
         fprintf(stderr, "ppmr-slurm-task: %s stays behind: %s\n", job_directory, strerror(errno));
 }
@@ -353,7 +360,7 @@ static bool read_record(char *text)
     return used > 0;
 }
 
-/* The PIDs of this rank in a record: its line "rank N PID,PID..."; NULL if there is none. */
+/* Returns the PIDs of this rank in a record, which has a line "rank N PID,PID...", or NULL if there is none. */
 static char *pids_in(char *text)
 {
     char wanted[MOST_VALUE_BYTES + 16];
@@ -367,8 +374,8 @@ static char *pids_in(char *text)
 }
 
 /*
- * The source ends an original with SIGKILL before it writes that the migration has committed. Says what became of a
- * rank that was killed so; true if it was moved.
+ * The source ends an original with SIGKILL before it writes that the migration has committed. Reports the outcome of a
+ * rank that was killed in this way. Returns true if the rank was moved.
  */
 static bool was_moved(void)
 {
@@ -490,7 +497,7 @@ static void pass(pid_t pid, int status)
         ptrace(PTRACE_CONT, pid, NULL, NULL);
 }
 
-/* Waits for the end of a rank that may not be traced; without pidfds (before Linux 5.3) by looking for its start time. */
+/* Waits for the end of a rank that cannot be traced. Without pidfds (before Linux 5.3), it polls the start time. */
 static void await_end(int signals)
 {
     long long start = start_ticks(pids[0]);
@@ -559,7 +566,7 @@ static int keep_one_of(int argc, char **argv)
     return keep(unknown_exit);
 }
 
-/* Whether it can stand between quotation marks in the announcement. */
+/* Returns true if the text can be quoted in the announcement. */
 static bool is_word(const char *text)
 {
     return strpbrk(text, "\"\\\n") == NULL;

@@ -11,7 +11,9 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
-/** The program {@code ppmr bench}. {@code docs/results/performance.md} says what each command measures, and how. */
+/**
+ * The program {@code ppmr bench}. {@code docs/results/performance.md} describes what each command measures, and how.
+ */
 @Command(
         name = "bench",
         description = "Measures the data path and whole migrations, beside what this machine can do at most.",
@@ -39,7 +41,7 @@ public final class Bench implements Runnable {
         System.exit(execute(arguments, out, err));
     }
 
-    /** Runs a command and gives its exit code; for main and for tests. */
+    /** Runs a command and returns its exit code. It is for main and for tests. */
     static int execute(String[] arguments, PrintWriter out, PrintWriter err) {
         return commandLine()
                 .setOut(out)
@@ -52,7 +54,7 @@ public final class Bench implements Runnable {
     public static CommandLine commandLine() {
         CommandLine bench = new CommandLine(new Bench());
         BenchCommand.addStages(bench);
-        // Those of optional parts.
+        // Adds the commands of optional parts.
         ServiceLoader.load(BenchCommand.class).forEach(bench::addSubcommand);
         return bench;
     }

@@ -16,7 +16,10 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** A command that measures and gives a result; here are those of one stage, or all of them together, and of limits. */
+/**
+ * A command that measures and returns a result. This file has the commands of one stage, of all stages together, and of
+ * limits.
+ */
 abstract class BenchCommand implements Callable<Integer> {
     private static final String STAYS = "none of its bytes cross the network";
 
@@ -29,7 +32,9 @@ abstract class BenchCommand implements Callable<Integer> {
     PrintWriter out;
     private final String whyTcpAlone;
 
-    /** {@code whyTcpAlone}: why RDMA would change nothing of it; null if it can be measured over RDMA. */
+    /**
+     * {@code whyTcpAlone} is the reason why RDMA would change nothing of it, or null if it can be measured over RDMA.
+     */
     BenchCommand(String whyTcpAlone) {
         this.whyTcpAlone = whyTcpAlone;
     }
@@ -51,7 +56,7 @@ abstract class BenchCommand implements Callable<Integer> {
         options.requireSense(spec.name(), whyTcpAlone);
     }
 
-    /** One that measures the stage of its name. */
+    /** A command that measures the stage of its name. */
     @Command(mixinStandardHelpOptions = true)
     static class OfStage extends BenchCommand {
         OfStage(String whyTcpAlone) {

@@ -24,8 +24,8 @@ import java.util.concurrent.Callable;
  *
  * @param device for the result
  * @param settings for the result, beside the transport's name
- * @param targetWords what the target is told when it is started: the transport and the address at which it listens
- * @param limitName whose figure B is
+ * @param targetWords the target's arguments: the transport and the address at which it listens
+ * @param limitName the name of the limit whose figure is B
  * @param limit B, measured at each call, in MiB/s
  */
 record Carrier(
@@ -45,7 +45,7 @@ record Carrier(
                 () -> Programs.limit(options, "net", options.connections, "--crc"));
     }
 
-    /** Any: nothing is sent there. */
+    /** Any address works, because nothing is sent there. */
     private static final int SOME_PORT = 1;
 
     /**
@@ -65,9 +65,9 @@ record Carrier(
     }
 
     /**
-     * RDMA between two devices of this machine, or from one to itself. The target's is chosen, and without an address
-     * among the options it is the last device that is up; the source's is where the route to it begins, as for a
-     * service.
+     * Uses RDMA between two devices of this machine, or from one device to itself. The target's device is an option.
+     * Without an address among the options, it is the last device that is up. The source's device is at the start of
+     * the route to it, as for a service.
      */
     static Carrier rdma(StageOptions options) throws IOException {
         String unusable = RdmaTransport.load(options.rdmaMode).unusable();
@@ -106,7 +106,7 @@ record Carrier(
                         .mibPerSecond(options.chunkBytes, options.allChunks()));
     }
 
-    /** The target's end: where it was wished, or the last device that is up. */
+    /** Returns the target's end: the requested device, or the last device that is up. */
     static CarrierEnd target(List<RdmaDevice> devices, String wished) throws IOException {
         CarrierEnd found = null;
         for (RdmaDevice device : devices) {
@@ -163,7 +163,7 @@ record Carrier(
             return up && !addresses.isEmpty();
         }
 
-        /** For messages. */
+        /** Describes it for messages. */
         String said() {
             String at = addresses.isEmpty()
                     ? "without an IPv4 address"
@@ -176,13 +176,13 @@ record Carrier(
             return name + " " + at + (up ? "" : ", down");
         }
 
-        /** All of them, by name. */
+        /** Returns all devices, by name. */
         static List<RdmaDevice> all(Path devices) throws IOException {
             List<RdmaDevice> all = new ArrayList<>();
             for (Path device : entries(devices)) {
                 boolean up = false;
-                // RoCE names the interface beside each entry of a port's table; IPoIB's belong to the same piece of
-                // hardware.
+                // RoCE names the interface beside each entry of a port's table. The entries of IPoIB belong to the same
+                // piece of hardware.
                 Set<String> interfaces = new TreeSet<>();
                 for (Path port : entries(device.resolve("ports"))) {
                     up |= line(port.resolve("state")).endsWith("ACTIVE");
@@ -222,7 +222,7 @@ record Carrier(
             return entries;
         }
 
-        /** The first line; of an entry that is not in use, which cannot be read, none. */
+        /** Returns the first line. An unused entry cannot be read, and has none. */
         private static String line(Path file) {
             try {
                 return Files.readString(file).strip();

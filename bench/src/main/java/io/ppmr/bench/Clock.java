@@ -4,8 +4,8 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * Notes the ends of a strategy's phases, of which each begins where the one before it ends; what happens between an end
- * and {@link #goesOn} is not counted. For one thread.
+ * Notes the ends of a strategy's phases, each of which begins at the end of the previous one. The time between an end
+ * and {@link #goesOn} is not counted. It is for one thread.
  */
 final class Clock {
     private static final double NS_A_SECOND = 1e9;

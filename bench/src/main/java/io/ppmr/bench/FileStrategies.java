@@ -45,12 +45,12 @@ final class FileStrategies {
                 "local", there, () -> checkpoint(here), server -> copy(server, here, there), () -> restart(there));
     }
 
-    /** A phase of a strategy; it lasts until this returns. */
+    /** A phase of a strategy. It lasts until this returns. */
     private interface Phase {
         void run() throws Exception;
     }
 
-    /** One that copies by an SSH server. */
+    /** A transfer that copies by an SSH server. */
     private interface Transfer {
         void by(SshServer server) throws Exception;
     }
@@ -106,7 +106,10 @@ final class FileStrategies {
                 () -> criuRestart(there));
     }
 
-    /** The same, but CRIU's own page server writes the pages on the other node's disk; scp copies the rest. */
+    /**
+     * Measures the strategy in which CRIU's own page server writes the pages on the other node's disk. scp copies the
+     * other files.
+     */
     Run criuPageServer() throws Exception {
         Path here = Files.createDirectories(folder.resolve("criu-a"));
         Path there = Files.createDirectories(folder.resolve("criu-b"));
@@ -169,7 +172,7 @@ final class FileStrategies {
         Programs.call(List.of("sync"));
     }
 
-    /** Each rank in a PID namespace of its own, since its processes have the PIDs that they had. */
+    /** Restores each rank in a PID namespace of its own, because its processes keep their PIDs. */
     private void criuRestart(Path from) throws Exception {
         restart((rank, mark) -> {
             List<String> words = new ArrayList<>(Command.words(
@@ -181,7 +184,7 @@ final class FileStrategies {
         });
     }
 
-    /** A program that stands where cr_restart stands and writes the stream to a local disk first. */
+    /** Makes a program that replaces cr_restart and writes the stream to a local disk first. */
     static Path stagingRestart(Path folder, Path bin) throws IOException {
         Path disk = Files.createDirectories(folder.resolve("staged"));
         Path program = bin.resolve("staged-restart");

@@ -9,15 +9,15 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * B of RDMA: ib_read_bw(1) or ib_write_bw(1) between the two devices that the benchmark uses, with as many messages
- * of a chunk's size, but {@link #LEAST_MESSAGES} at least. Its client copies: it is at the target where that reads,
- * and at the source where that writes.
+ * Figure B of RDMA: ib_read_bw(1) or ib_write_bw(1) between the two devices of the benchmark. It sends the benchmark's
+ * number of messages of a chunk's size, and at least {@link #LEAST_MESSAGES}. Its client copies. It is at the target if
+ * the target reads, and at the source if the source writes.
  */
 final class IbBandwidth {
-    /** Messages under way at once: what every device of the last fifteen years can have. */
+    /** Messages under way at once. Every device of the last fifteen years supports this number. */
     static final int UNDER_WAY = 16;
 
-    /** Of fewer its figure is one of chance. */
+    /** With fewer messages the figure is random. */
     private static final long LEAST_MESSAGES = 128;
 
     private static final int MOST_TRIES = 10;
@@ -91,7 +91,7 @@ final class IbBandwidth {
         }
     }
 
-    /** The figure out of a report; 0 where the machine was too busy to measure its clock. */
+    /** Returns the figure in a report, or 0 if the machine was too busy to measure its clock. */
     static double average(String report, long messageBytes) throws IOException {
         for (String line : report.lines().toList()) {
             String[] columns = line.strip().split("\\s+", -1);

@@ -11,7 +11,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 
-/** The filesystem in C, mounted: A where it is written, R where it is read. Unmounted when closed. */
+/** The filesystem in C, mounted. Stage A writes it, and stage R reads it. It is unmounted when closed. */
 final class LimitFilesystem implements Closeable {
     private static final Duration MOUNT_LIMIT = Duration.ofSeconds(10);
     private static final long END_S = 5;
@@ -23,7 +23,7 @@ final class LimitFilesystem implements Closeable {
     /**
      * Mounts it in a folder of this name.
      *
-     * @param flags --crc to take the CRC32C of full chunks, --cycle to use the whole pool in turn
+     * @param flags --crc to compute the CRC32C of full chunks, --cycle to use the whole pool in turn
      */
     LimitFilesystem(Testbed testbed, String name, StageOptions options, String... flags) throws Exception {
         this.options = options;
@@ -44,7 +44,7 @@ final class LimitFilesystem implements Closeable {
         }
     }
 
-    /** In MiB/s. */
+    /** Returns MiB/s. */
     double write() throws IOException, InterruptedException {
         return clients("write");
     }

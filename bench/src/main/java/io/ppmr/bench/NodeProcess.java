@@ -19,7 +19,7 @@ import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.stream.Collectors;
 
-/** A measured JVM, started as the launcher starts a service, and told what to do line by line. Closed by its owner. */
+/** A measured JVM, started as the launcher starts a service. It receives commands line by line. Its owner closes it. */
 final class NodeProcess implements Closeable {
     private static final long END_S = 15;
 
@@ -62,13 +62,13 @@ final class NodeProcess implements Closeable {
         testbed.add(this);
     }
 
-    /** Waits until it is mounted and warm; called once. */
+    /** Waits until it is mounted and warm. Called once. */
     NodeProcess awaitReady() throws IOException {
         answer("start");
         return this;
     }
 
-    /** Tells it something and gives its answer. */
+    /** Sends it a command and returns its answer. */
     String ask(Object... words) throws IOException {
         String line = Arrays.stream(words).map(String::valueOf).collect(Collectors.joining(" "));
         commands.println(line);

@@ -18,7 +18,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** The benchmark's programs in C, clients and limits, and others that measure. None of them is read from for ever. */
+/**
+ * The benchmark's programs in C, clients and limits, and others that measure. No read of them is without a time limit.
+ */
 final class Programs {
     /** The property with their directory, set by the launcher. */
     static final String DIRECTORY_PROPERTY = "ppmr.bench.dir";
@@ -34,7 +36,7 @@ final class Programs {
 
     private Programs() {}
 
-    /** Runs any program to its end; gives what it printed on both streams. */
+    /** Runs any program to its end, and returns its output on both streams. */
     static String call(List<String> words) throws IOException, InterruptedException {
         return Command.of(words).run(Duration.ofSeconds(LIMIT_S)).requireOutput();
     }
@@ -58,7 +60,7 @@ final class Programs {
                 .start();
     }
 
-    /** The figures of one of our programs that has been started; it has ended then, whatever happens. */
+    /** Returns the figures of one of our programs that was started. The program ended when this returns or throws. */
     static Span await(Process process) throws IOException, InterruptedException {
         endAfter(process, LIMIT_S);
         try {
@@ -107,8 +109,8 @@ final class Programs {
      * Measures iperf3(1), one program for one process of two and for all its connections, in MiB/s.
      *
      * @param server words before those of the server, to have it run in a node
-     * @param client the same of the client
-     * @param address where the client finds the server
+     * @param client words before those of the client
+     * @param address the server's address for the client
      */
     static double iperf(List<String> server, List<String> client, String address, int seconds, int connections)
             throws IOException, InterruptedException {
@@ -118,7 +120,7 @@ final class Programs {
         Process process = new ProcessBuilder(serving).redirectErrorStream(true).start();
         endAfter(process, IPERF_LIMIT_S);
         try {
-            // It says so when it listens, or ends.
+            // The program prints a line when it listens, or exits.
             BufferedReader said = process.inputReader();
             String line = said.readLine();
             while (line != null && !line.contains("listening")) {

@@ -102,7 +102,7 @@ record Result(
         new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT).writeValue(file.toFile(), this);
     }
 
-    /** The middle of a few figures; 0 of none. */
+    /** Returns the middle of a few figures, or 0 if there are none. */
     static double median(List<Double> figures) {
         List<Double> sorted = figures.stream().sorted().toList();
         int count = sorted.size();

@@ -7,7 +7,7 @@ import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** One measured run. The measuring code fills in the values; the rest stays null. */
+/** One measured run. The measuring code fills in the values. The rest stays null. */
 @JsonInclude(JsonInclude.Include.NON_NULL)
 @JsonAutoDetect(fieldVisibility = JsonAutoDetect.Visibility.ANY)
 final class Run {
@@ -20,18 +20,21 @@ final class Run {
     Double serviceCpuSeconds;
     /** The larger of the two sides'. */
     Long peakRssBytes;
-    /** On the Java heap, by all threads of our processes. */
+    /** The bytes on the Java heap, by all threads of our processes. */
     Double allocatedBytesPerChunk;
-    /** The times that a thread of our processes went to sleep and was woken; of those that live at the end. */
+    /**
+     * The number of times that a thread of our processes slept and was woken. It counts only threads that live at the
+     * end.
+     */
     Double wakingsPerChunk;
     /** The calls of read(2), write(2) and their like, by our processes. */
     Double callsPerChunk;
 
     Double cpuPercent;
     Double wakeupsPerSecond;
-    /** For how long the job was stopped. */
+    /** The time for which the job was stopped. */
     Double pauseSeconds;
-    /** For how long each peer of a pod was without an answer at most, by what is told of the peer. */
+    /** The longest time without an answer for each peer of a pod, by the peer's report. */
     Map<String, Double> longestGapSeconds;
     /** A migration taken apart. */
     Phases more;
@@ -43,8 +46,8 @@ final class Run {
     }
 
     /**
-     * A migration taken apart: when each phase began and ended, in seconds from the order to migrate. Phases that run
-     * at once overlap; for a strategy by files each begins where the one before it ends.
+     * The phases of a migration, with the start and the end of each, in seconds from the order to migrate. Concurrent
+     * phases overlap. For a strategy by files, each phase begins at the end of the previous one.
      *
      * @param seconds the whole
      * @param phases by name: suspend, write, transfer, read, reconnect
@@ -65,7 +68,7 @@ final class Run {
     }
 
     /**
-     * So many bytes in a time, as the programs in C report it.
+     * A number of bytes and their time, as the programs in C report it.
      *
      * @param startNs by CLOCK_MONOTONIC, which all processes of the machine share
      */

@@ -35,12 +35,12 @@ final class ServiceCommands {
             super("its two nodes are network namespaces without an RDMA device");
         }
 
-        /** Makes two nodes for a job of so many processes. */
+        /** Makes two nodes for a job with this number of processes. */
         Services nodes(Testbed testbed, int processes, long bytesEach) throws Exception {
             return Services.of(testbed, options, link, processes, bytesEach);
         }
 
-        /** The same with both services. */
+        /** Makes the nodes and starts both services. */
         Services services(Testbed testbed, int processes, long bytesEach) throws Exception {
             Services services = nodes(testbed, processes, bytesEach);
             return services.start(services.restartProgram());
@@ -292,7 +292,7 @@ final class ServiceCommands {
                 before.add(service.figures());
             }
             long startNs = System.nanoTime();
-            // Nothing is waited for here but the time: this latch is never counted down.
+            // This latch is never counted down, so the wait only ends with the time.
             if (new CountDownLatch(1).await(seconds, TimeUnit.SECONDS)) {
                 throw new IllegalStateException("the latch was counted down");
             }

@@ -16,8 +16,8 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * The two services of the product in two nodes, and a job that can be moved again and again: processes that checkpoint
- * themselves, or plain ones, which CRIU moves.
+ * The two services of the product in two nodes, and a job that can be moved repeatedly. Its processes checkpoint
+ * themselves, or they are plain processes, which CRIU moves.
  */
 record Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
     private static final Duration LIMIT = Duration.ofSeconds(60);
@@ -27,7 +27,7 @@ record Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
     private static final int PACE_MS = 500;
     private static final int SMALL_IMAGES_MIB = 64;
 
-    /** Makes the nodes; the services are {@linkplain #start started} by themselves. */
+    /** Makes the nodes. The services are {@linkplain #start started} separately. */
     static Services of(Testbed testbed, StageOptions options, String link, int processes, long bytesEach)
             throws Exception {
         TwoNodes nodes = new TwoNodes(testbed, link);
@@ -37,9 +37,9 @@ record Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
     }
 
     /**
-     * The same with plain processes; their services are started by {@link #startCriu}.
+     * Makes the nodes with plain processes. Their services are started by {@link #startCriu}.
      *
-     * @param shape of their memory, as shaped-job knows it
+     * @param shape the shape of their memory, an argument of shaped-job
      */
     static Services plain(
             Testbed testbed, StageOptions options, String link, int processes, long bytesEach, String shape)
@@ -79,7 +79,8 @@ record Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
      */
     Services startCriu(String pages) throws Exception {
         String connections = "connections = " + options.connections + "\n";
-        // Two for a job whose processes share their memory since a fork: streamed, each has its own.
+        // The factor is two for a job whose processes share their memory since a fork. When it is streamed, each
+        // process has its own copy.
         long stagingMib = ((2 * job.totalBytes()) >> 20) + SMALL_IMAGES_MIB;
         String target = "allow_root_jobs = true\n[staging]\nlimit = \"" + stagingMib + "m\"\n";
         nodes.startServices(
@@ -98,7 +99,7 @@ record Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
                 """.formatted(options.poolBytes >> 10, options.chunkBytes >> 10);
     }
 
-    /** Starts the processes of the job in the first node; each has its memory filled before this returns. */
+    /** Starts the processes of the job in the first node. The memory of each is filled before this returns. */
     void startJob() throws Exception {
         job.start(nodes.a(), new NativePrograms(nodes.bin()).launch(), PASSES, PACE_MS, 1);
     }
@@ -114,7 +115,7 @@ record Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
                                 + " && kill -9 ${p#/proc/}; done; true");
     }
 
-    /** Moves the job, which must have been started, and takes the migration apart. */
+    /** Moves the job, which must run, and splits the migration into phases. */
     Run migrate(String strategy) throws IOException {
         double cpuBefore = cpuSeconds();
         Marks marks = new Marks();

@@ -16,7 +16,7 @@ final class SshServer implements AutoCloseable {
     private static final Duration COPY_LIMIT = Duration.ofMinutes(15);
     private static final int PORT = 2222;
 
-    /** The client's key for ssh(1), scp(1) and sshfs(1); the server's key is made for one run. */
+    /** The client's key for ssh(1), scp(1) and sshfs(1). The server's key is made for one run. */
     private static final String CLIENT =
             "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o IdentityFile=%s";
 
@@ -38,7 +38,7 @@ final class SshServer implements AutoCloseable {
      * Starts one, and waits until it answers.
      *
      * @param from the node that copies
-     * @param at where the server is
+     * @param at the node of the server
      * @param address the server's
      * @param folder for keys and logs
      */
@@ -67,7 +67,7 @@ final class SshServer implements AutoCloseable {
         return new SshServer(process, from, address, folder, key);
     }
 
-    /** Copies directories into one of the server's, all at once, by scp(1). */
+    /** Copies directories into one of the server's, in one call of scp(1). */
     void copy(List<Path> directories, Path to) throws Exception {
         List<Command.RunningCommand> copies = new ArrayList<>();
         for (Path directory : directories) {

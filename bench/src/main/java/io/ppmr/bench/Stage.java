@@ -14,7 +14,10 @@ import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.function.ToDoubleFunction;
 
-/** A stage of the data path set up to be measured: runs of ours, and of the limit's parts. Closed when measured. */
+/**
+ * A stage of the data path set up to be measured: runs of ours, and of the limit's parts. It is closed after the
+ * measurement.
+ */
 final class Stage implements Closeable {
     /** Further figures for the result, from the medians of the limit's parts and of our runs. */
     private interface Details {
@@ -35,7 +38,7 @@ final class Stage implements Closeable {
      * Sets one up.
      *
      * @param name aggregation, transfer, pipeline, restart or whole
-     * @param otherPoolBytes pool of a second pair of services, for a pipeline to be measured in turn; 0 for none
+     * @param otherPoolBytes pool of a second pair of services, for a pipeline that is measured in turn, or 0 for none
      */
     Stage(String name, StageOptions options, long otherPoolBytes) throws Exception {
         this.options = options;
@@ -55,7 +58,7 @@ final class Stage implements Closeable {
         }
     }
 
-    /** FUSE writes into the source's pool (Fig. 7), beside the filesystem in C that does the same. */
+    /** FUSE writes into the source's pool (Fig. 7), beside the filesystem in C for comparison. */
     private void aggregation() throws Exception {
         NodeProcess node = node("aggregation", "source");
         Path mountPoint = testbed.folder("source");
@@ -70,7 +73,7 @@ final class Stage implements Closeable {
         limitName = "filesystem in C with CRC32C";
         limit = figures -> figures.get("A with CRC");
         details = (all, medians, median) -> {
-            // A mount whose calls do nothing shows what jnr-fuse and libfuse's structures cost for each call.
+            // A mount whose calls do nothing shows the cost of jnr-fuse and libfuse's structures for each call.
             Programs.clients(options, "write", names);
             Run calls = NodeProcess.measure(
                     List.of(binding),
@@ -88,7 +91,7 @@ final class Stage implements Closeable {
     private void transfer() throws Exception {
         Pair pair = new Pair(testbed, options, "offer", options.poolBytes, "");
         parts.put("B", options.carrier().limit());
-        // Those take no CRC to begin with.
+        // These measurements compute no CRC.
         if (options.transport.equals(StageOptions.TCP)) {
             parts.put("B without CRC", () -> Programs.limit(options, "net", options.connections));
             if (Programs.present(Programs.IPERF)) {
@@ -134,7 +137,7 @@ final class Stage implements Closeable {
         limit = figures -> figures.get("R");
     }
 
-    /** Writing, pulling and reading at once, beside what the three stages can do in C. */
+    /** Writing, pulling and reading at once, beside the limit of the three stages in C. */
     private void whole() throws Exception {
         Pair pair = new Pair(testbed, options, "source", options.poolBytes, "");
         parts.put("A", new LimitFilesystem(testbed, "limit-a", options)::write);
@@ -157,14 +160,14 @@ final class Stage implements Closeable {
         return new NodeProcess(testbed, role, name, options, options.poolBytes).awaitReady();
     }
 
-    /** One that can be read: it was written before. */
+    /** A filesystem that can be read, because it was written before. */
     private LimitFilesystem cycled(String name) throws Exception {
         LimitFilesystem filesystem = new LimitFilesystem(testbed, name, options, "--cycle");
         filesystem.write();
         return filesystem;
     }
 
-    /** One run of a process that is a stage by itself. */
+    /** Runs a process that is a stage of its own once. */
     private Run once(NodeProcess node, Path mountPoint, String what, Object how) throws Exception {
         String directory = node.ask("begin", options.writers, how);
         String images = mountPoint.resolve(directory) + "/rank-%d/image";
@@ -174,7 +177,7 @@ final class Stage implements Closeable {
         return run;
     }
 
-    /** One run of ours. */
+    /** Runs our side once. */
     Run run() throws Exception {
         return ours.call();
     }
@@ -279,7 +282,7 @@ final class Stage implements Closeable {
             targetMount = testbed.folder("target" + suffix);
             source = new NodeProcess(testbed, sourceRole, "source" + suffix, options, poolBytes);
             if (options.warmsUp()) {
-                // One after the other: two warm-ups at once would take each other's processors.
+                // The nodes start one after the other, because two warm-ups at once would compete for the processors.
                 source.awaitReady();
             }
             target = new NodeProcess(testbed, "target", "target" + suffix, options, poolBytes).awaitReady();
@@ -289,7 +292,8 @@ final class Stage implements Closeable {
         }
 
         /**
-         * Work that is done once both are joined; each one's images are below the directory of this name in its mount.
+         * Work that is done once both are connected. Each one's images are below the directory of this name in its
+         * mount.
          */
         private interface Work {
             Span in(String directory) throws Exception;
@@ -322,13 +326,13 @@ final class Stage implements Closeable {
             });
         }
 
-        /** Processes write into the source's mount; what arrives is dropped, since its names are gone. */
+        /** Processes write into the source's mount. Arriving chunks are dropped, because their names are gone. */
         Run write() throws Exception {
             return joined(directory ->
                     Programs.clients(options, "write", images(sourceMount, directory), "--unlink", "--fsync"));
         }
 
-        /** Processes write into the source's mount and others read out of the target's meanwhile. */
+        /** Processes write into the source's mount, and others read out of the target's at the same time. */
         Run writeAndRead() throws Exception {
             return joined(directory -> {
                 Process readers = Programs.startClients(options, "read", images(targetMount, directory));

@@ -118,7 +118,7 @@ final class StageOptions {
         }
     }
 
-    /** {@code whyTcpAlone}: why this command cannot be measured over RDMA; null if it can. */
+    /** {@code whyTcpAlone} is the reason why this command cannot be measured over RDMA, or null if it can. */
     void requireSense(String command, String whyTcpAlone) throws IOException {
         if (!transport.equals(TCP) && !transport.equals(RDMA)) {
             throw new IOException("--transport " + transport + ": there is none of this name; take tcp or rdma");
@@ -175,7 +175,7 @@ final class StageOptions {
         return allBytes() / chunkBytes;
     }
 
-    /** For the result. */
+    /** Returns the settings for the result. */
     Map<String, Object> settings() {
         Map<String, Object> settings = new LinkedHashMap<>();
         settings.put("writers", writers);

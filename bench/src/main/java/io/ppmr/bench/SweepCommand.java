@@ -12,9 +12,9 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
 /**
- * {@code bench sweep}: stages by chunk, pool and writers (paper 1, Fig. 7 and 8). Every point moves the same bytes in
- * all, so that what differs is the setting. Limits are not measured beside: this shows the shape, the stages' own
- * commands the ratio.
+ * {@code bench sweep}: stages by chunk, pool and writers (paper 1, Fig. 7 and 8). Every point moves the same number of
+ * bytes, so that only the setting differs. Limits are not measured beside it. This shows the shape, and the stages' own
+ * commands show the ratio.
  */
 @Command(
         name = "sweep",

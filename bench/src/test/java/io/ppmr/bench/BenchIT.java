@@ -21,8 +21,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Each command once, with few bytes: that it runs, that its result says what it must, that the ratio is no nonsense.
- * What the ratios should be is for a quiet machine: {@code docs/results/performance.md}.
+ * Runs each command once, with few bytes. Tests that it runs, that its result has the required fields, and that the
+ * ratio is plausible. The expected ratios are for a quiet machine. See {@code docs/results/performance.md}.
  */
 @Timeout(400)
 class BenchIT {
@@ -58,7 +58,7 @@ class BenchIT {
         assertTrue(run.has("serviceCpuSeconds"), "no processor time in " + run);
         double allocated = run.path("allocatedBytesPerChunk").asDouble();
         assertTrue(allocated < MAX_BYTES_A_CHUNK, allocated + " bytes are allocated for each chunk");
-        // Of a chunk at least one write and one read are known to be made.
+        // Each chunk needs at least one write and one read.
         double leastCalls = stage.equals("transfer") ? 2 : 0;
         assertTrue(run.path("callsPerChunk").asDouble() > leastCalls, "too few calls in " + run);
         assertTrue(run.path("wakingsPerChunk").asDouble() > 0, "no wakings in " + run);
@@ -132,7 +132,7 @@ class BenchIT {
         assertEquals("1gbit", result.path("settings").path("link").asText());
     }
 
-    /** The two by CRIU's own means need sshd as well; how they are called is the same. */
+    /** The two strategies with CRIU's own tools also need sshd. They are called in the same way. */
     @Test
     void shouldMovePlainProcessesByCriuBothWaysWhenAsked() throws Exception {
         JsonNode result = run(

@@ -9,7 +9,7 @@ import picocli.CommandLine.Model.CommandSpec;
  * The surroundings of one run of the program.
  *
  * @param environment its variables
- * @param root the directory that stands for {@code /} when installed files are looked for
+ * @param root the directory that replaces {@code /} in the search for installed files
  * @param arguments as they were typed
  */
 record CliContext(Map<String, String> environment, Path root, List<String> arguments) {
@@ -28,7 +28,7 @@ record CliContext(Map<String, String> environment, Path root, List<String> argum
         return command.root().userObject() instanceof Main main ? main.context() : of();
     }
 
-    /** Returns a variable; null if it is not set, or empty. */
+    /** Returns a variable, or null if it is not set or is empty. */
     String variable(String name) {
         String value = environment.get(name);
         return value == null || value.isEmpty() ? null : value;

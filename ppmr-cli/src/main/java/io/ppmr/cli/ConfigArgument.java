@@ -33,7 +33,7 @@ final class ConfigArgument {
                         .map(Path::of));
     }
 
-    /** All that are meant: the named one, or those of the services in use. */
+    /** Returns the named configuration, or those of the services in use. */
     List<Path> all() {
         return named().map(List::of).orElseGet(() -> installed().inUse().stream()
                 .filter(installed()::isConfigured)
@@ -41,7 +41,7 @@ final class ConfigArgument {
                 .toList());
     }
 
-    /** The only one that is meant; empty if there is none. Refused if this node has both. */
+    /** Returns the only possible configuration, or empty if there is none. Refuses if this node has both. */
     Optional<Path> only() {
         if (named().isPresent()) {
             return named();
@@ -54,7 +54,7 @@ final class ConfigArgument {
         return sides.stream().map(installed()::config).findFirst();
     }
 
-    /** The only one that is meant; refused if there is none, or if this node has both. */
+    /** Returns the only possible configuration. Refuses if there is none, or if this node has both. */
     Path require() {
         return only().orElseThrow(() -> NamedService.missing(command, Optional.empty(), installed()));
     }

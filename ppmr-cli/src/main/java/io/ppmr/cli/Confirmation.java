@@ -10,11 +10,11 @@ import java.nio.file.Path;
 import java.util.Locale;
 import picocli.CommandLine.Model.CommandSpec;
 
-/** Asks the user on the terminal to confirm what cannot be undone. */
+/** Requests the user's confirmation on the terminal for an action that cannot be undone. */
 final class Confirmation {
     private Confirmation() {}
 
-    /** Returns true if the user types yes. Without a terminal nothing is confirmed. */
+    /** Returns true if the user types yes. Without a terminal the answer is no. */
     static boolean isGiven(CommandSpec command) throws IOException {
         Path in = Path.of("/proc/self/fd/0");
         boolean terminal = Terminal.isTerminal(Terminal.ERR)

@@ -291,7 +291,7 @@ public final class DoctorCommand implements Callable<Integer> {
         });
     }
 
-    /** A job that runs; none where only the nodes are compared. */
+    /** A running job, or none if only the nodes are compared. */
     private record Present(Optional<Job> job, JobFacts facts, Map<Integer, List<ProcessIdentity>> trees) {}
 
     private static Present present(Job job) throws CheckpointException {
@@ -315,7 +315,7 @@ public final class DoctorCommand implements Callable<Integer> {
                         new ParameterException(spec.commandLine(), "--peer: '" + peer + "' is not " + HostPort.FORM));
     }
 
-    /** Asks a target about a job over a control connection of its own. Nothing is changed by that. */
+    /** Queries a target about a job over a control connection of its own. The query changes nothing. */
     private void ask(String title, Connector connector, NodeFacts facts, Present present, JobFiles expected)
             throws IOException {
         try (Connector.TargetRequests peers = connector.connectForRequests(ControlMessage::read, ANSWER_LIMIT)) {

@@ -10,7 +10,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 
-/** Finds the services that are installed on this node by their configurations and control sockets. Immutable. */
+/** Finds the services that are installed on this node by their configurations and control sockets. It is immutable. */
 final class InstalledServices {
     private final CliContext context;
 
@@ -23,7 +23,7 @@ final class InstalledServices {
         return side.name().toLowerCase(Locale.ROOT);
     }
 
-    /** Returns where the configuration of a side is installed. */
+    /** Returns the place of the installed configuration of a side. */
     Path config(Side side) {
         return context.root().resolve("etc/ppmr/" + word(side) + ".toml");
     }
@@ -49,7 +49,7 @@ final class InstalledServices {
         return Arrays.stream(Side.values()).filter(this::isInUse).toList();
     }
 
-    /** Lists the sides in use; if there is none, those that have a file or a socket. */
+    /** Lists the sides in use. If there is none, lists the sides that have a file or a socket. */
     List<Side> present() {
         List<Side> used = inUse();
         return used.isEmpty()
@@ -84,7 +84,7 @@ final class InstalledServices {
     }
 
     /**
-     * Returns the control socket of an installed service. A user who may not read its configuration gets the usual one.
+     * Returns the control socket of an installed service. A user who cannot read its configuration gets the usual one.
      *
      * @throws ConfigException if the configuration can be read and is wrong
      */

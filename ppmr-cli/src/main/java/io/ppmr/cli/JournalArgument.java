@@ -23,12 +23,12 @@ final class JournalArgument {
             description = "a service's journal, or its directory (default: that of the configuration)")
     private Path journal;
 
-    /** The only journal that is meant; refused if this node has a source and a target. */
+    /** Returns the only possible journal. Refuses if this node has a source and a target. */
     Path file(ConfigArgument config) throws ConfigException {
         return journal != null ? fileIn(named(config)) : fileIn(ServiceConfig.journalOf(config.require()));
     }
 
-    /** All journals that are meant. */
+    /** Returns all selected journals. */
     List<Path> files(ConfigArgument config) throws ConfigException {
         if (journal != null) {
             return List.of(fileIn(named(config)));

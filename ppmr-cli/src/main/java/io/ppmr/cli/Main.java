@@ -97,7 +97,7 @@ public final class Main implements Runnable {
                 new OutputStreamWriter(System.err, StandardCharsets.UTF_8)));
     }
 
-    /** Runs a command and returns its exit code; for main and for tests. */
+    /** Runs a command and returns its exit code. It is for main and for tests. */
     public static int execute(String[] arguments, Writer out, Writer err) {
         return execute(CliContext.of(arguments), out, err);
     }
@@ -114,7 +114,7 @@ public final class Main implements Runnable {
 
     private static CommandLine program(CliContext context) {
         CommandLine program = new CommandLine(new Main(context));
-        // Each command's model takes some milliseconds to make: a command that is named needs no other.
+        // The model of each command needs some milliseconds, so only the model of the named command is made.
         String named = context.arguments().stream()
                 .filter(word -> !word.startsWith("-"))
                 .findFirst()
@@ -131,7 +131,7 @@ public final class Main implements Runnable {
         return program;
     }
 
-    /** Makes one; a table of constructors would cost as much as the command itself. */
+    /** Makes the named command. A table of constructors would cost as much as the command itself. */
     private static Object command(String name) {
         return switch (name) {
             case "migrate" -> new MigrateCommand();
@@ -158,7 +158,7 @@ public final class Main implements Runnable {
         };
     }
 
-    /** Adds the command of a part, if that is named; otherwise all commands. */
+    /** Adds the command of a part, if that is named. Otherwise adds all commands. */
     private static void addOthers(CommandLine program, String named) {
         List<Object> ofParts = InstalledParts.commands();
         Optional<Object> meant = ofParts.stream()
@@ -174,8 +174,8 @@ public final class Main implements Runnable {
     }
 
     /**
-     * Runs a program that has commands like these and returns its exit code. Exit codes, messages and the filter of
-     * what is printed are the same as here.
+     * Runs a program that has commands like these and returns its exit code. It has the same exit codes, messages and
+     * filter of the output.
      */
     public static int execute(Object program, String[] arguments, Writer out, Writer err) {
         return execute(new CommandLine(program), arguments, out, err);

@@ -23,7 +23,7 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** {@code ppmr migrate}: has a source's service move a job, and shows how it goes. */
+/** {@code ppmr migrate}: requests the move of a job from a source's service, and shows its progress. */
 @JsonResult(MigrationReport.class)
 @Command(
         name = "migrate",

@@ -13,7 +13,7 @@ import picocli.CommandLine.ParameterException;
 final class NamedService {
     private NamedService() {}
 
-    /** A command that could mean either of two services; its lines are to be typed instead. */
+    /** A command that could mean either of two services. The user types one of its lines instead. */
     static final class AmbiguousServiceException extends ParameterException {
         private static final long serialVersionUID = 1;
 

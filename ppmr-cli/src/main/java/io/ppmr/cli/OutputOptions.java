@@ -50,7 +50,7 @@ final class OutputOptions {
                 && Terminal.isTerminal(Terminal.OUT);
     }
 
-    /** Prints a note for people on standard error; nothing with {@code --quiet}. */
+    /** Prints a note for people on standard error. Prints nothing with {@code --quiet}. */
     static void note(CommandSpec command, String text) {
         if (!of(command).quiet) {
             command.commandLine().getErr().println(text);

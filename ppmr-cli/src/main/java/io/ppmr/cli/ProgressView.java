@@ -10,15 +10,15 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * Shows a migration's progress: step, bytes and rate. On a terminal it redraws one line that fits the width; in a pipe
- * it prints plain lines. Results go to one writer, progress and notes to another. For one thread.
+ * Shows a migration's progress: step, bytes and rate. On a terminal it redraws one line that fits the width. In a pipe
+ * it prints plain lines. Results go to one writer, progress and notes to another. It is for one thread.
  */
 public final class ProgressView {
     private static final double SECONDS_BETWEEN_LINES = 1;
     private static final double SECONDS_OF_RATE = 0.5;
-    /** A hook's step is shown if it lasts; a job without that hook passes the step at once. */
+    /** A hook's step is shown if it lasts that long. A job without that hook passes the step at once. */
     private static final double SECONDS_OF_HOOK = 0.2;
-    /** An estimate needs a rate, and says little beyond an hour. */
+    /** An estimate needs a rate, and is inaccurate beyond an hour. */
     private static final double LEAST_BYTES_PER_SECOND = 1 << 20;
 
     private static final double MOST_SECONDS_LEFT = 3600;
@@ -47,14 +47,14 @@ public final class ProgressView {
     private long rateFromBytes;
     private double bytesPerSecond;
 
-    /** A view whose output goes to one writer. */
+    /** Creates a view whose output goes to one writer. */
     public ProgressView(PrintWriter out, boolean terminal) {
         this(out, out, terminal ? Style.REDRAWN : Style.LINES, true);
     }
 
     /**
-     * @param results takes how a migration ended
-     * @param notes takes everything else
+     * @param results receives the result of the migration
+     * @param notes receives all other output
      * @param noted whether notes are shown
      */
     ProgressView(PrintWriter results, PrintWriter notes, Style style, boolean noted) {
@@ -70,7 +70,7 @@ public final class ProgressView {
         return Terminal.isTerminal(Terminal.OUT);
     }
 
-    /** Shows the state of a migration; in a pipe at each new step, and once a second. */
+    /** Shows the state of a migration. A pipe gets a line at each new step, and once a second. */
     public void show(MigrationProgress progress) {
         measure(progress);
         if (progress.step() != lastStep) {
@@ -95,7 +95,7 @@ public final class ProgressView {
         return step == SourceStep.SUSPEND || step == SourceStep.RECONNECT;
     }
 
-    /** Draws over the line before; the rest of that is filled with spaces, so that no control sequence is needed. */
+    /** Overwrites the previous line. Spaces fill the rest of it, so that no control sequence is needed. */
     private void redraw(String text) {
         notes.write('\r');
         notes.print(text);
@@ -117,7 +117,7 @@ public final class ProgressView {
                         MigrationText.mib(total))
                 : " " + MigrationText.mib(progress.arrivedBytes());
         String line = step + bytes + pace(progress);
-        // The estimate goes first where the width does not suffice for a bar, then the rate.
+        // If the width does not suffice for a bar, the estimate is dropped first, and then the rate.
         for (String right : List.of(bytes + pace(progress), bytes + rate(progress), bytes)) {
             int bar = Math.min(MOST_BAR, width - step.length() - right.length() - 2);
             if (total > 0 && bar >= LEAST_BAR) {
@@ -152,7 +152,9 @@ public final class ProgressView {
         }
     }
 
-    /** The image is complete from the restart on; before that the memory of the processes tells its size about. */
+    /**
+     * The image is complete from the restart on. Before that, the memory of the processes is an estimate of its size.
+     */
     private static boolean isTotalKnown(MigrationProgress progress) {
         return progress.step().compareTo(SourceStep.RESTART) >= 0;
     }
@@ -161,7 +163,7 @@ public final class ProgressView {
         return isTotalKnown(progress) ? progress.sentBytes() : Math.max(progress.expectedBytes(), progress.sentBytes());
     }
 
-    /** Rate and time left, as far as they are known. */
+    /** Returns rate and remaining time, as far as they can be calculated. */
     private String pace(MigrationProgress progress) {
         String rate = rate(progress);
         double left = (total(progress) - progress.arrivedBytes()) / bytesPerSecond;

@@ -23,8 +23,8 @@ import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
 /**
- * {@code ppmr resolve}: an operator decides for a migration whose ranks are held; docs/internals/transaction.md,
- * "Operators".
+ * {@code ppmr resolve}: an operator decides for a migration whose ranks are held. See "Operators" in
+ * docs/internals/transaction.md.
  */
 @JsonResult(Resolution.class)
 @Command(

@@ -201,7 +201,7 @@ public final class RestartCommand implements Callable<Integer> {
         }
     }
 
-    /** A copy may lie where nothing can be written. */
+    /** A copy may be in a directory that is not writable. */
     private void note(KeptImages images, HeldRestart restart) {
         try {
             images.noteRestarted(restart.processes());

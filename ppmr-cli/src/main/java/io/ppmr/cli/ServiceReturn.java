@@ -18,8 +18,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Follows a migration whose service ended during it. Shows what is known, waits until the service is back and recovers
- * the migration, and then until the migration is over. For one thread.
+ * Follows a migration whose service ended during it. Shows the last known state, and waits until the service is back
+ * and recovers the migration. Then waits for the end of the migration. It is for one thread.
  */
 final class ServiceReturn {
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(200);
@@ -37,7 +37,7 @@ final class ServiceReturn {
      * Follows one migration.
      *
      * @param socket the service's
-     * @param configuration what stands for its configuration in commands that are shown
+     * @param configuration the placeholder for its configuration in shown commands
      * @param started the migration
      * @param view shows lines to people
      */
@@ -51,10 +51,10 @@ final class ServiceReturn {
     /**
      * Waits and shows how it ended.
      *
-     * @param last how far it was when the service ended; null if that had not said so yet
+     * @param last the progress at the end of the service, or null if the service had not reported any
      * @param returnLimit how long to wait for the service
      * @param endLimit how long to wait for the migration's end once the service is back
-     * @throws CommandFailure if it is not known how the migration ended
+     * @throws CommandFailure if the result of the migration is unknown
      */
     ExitCode follow(MigrationProgress last, Duration returnLimit, Duration endLimit) throws CommandFailure {
         view.line("the service at " + socket + " has ended while it moved job " + started.job() + ": migration "
@@ -97,7 +97,7 @@ final class ServiceReturn {
                         + ". Then: ppmr show " + started.id() + " --config " + configuration);
     }
 
-    /** Asks a service that is back; empty while the migration is not over. */
+    /** Queries a service that is back. Empty while the migration is not over. */
     private Optional<ExitCode> look() throws IOException, CommandFailure {
         ControlStatus status;
         try (ControlClient client = new ControlClient(socket)) {

@@ -37,13 +37,15 @@ public final class SocketArgument {
     private Path config;
 
     /**
-     * A service that is asked.
+     * A service that receives a query.
      *
-     * @param title what is shown above its answer if several are asked
+     * @param title the title above its answer if several services are queried
      */
     record AskedService(String title, Path socket) {}
 
-    /** The configuration by which the service is named, for a command that is shown; otherwise a placeholder. */
+    /**
+     * Returns the configuration that names the service, for a command that is shown. Otherwise returns a placeholder.
+     */
     String configuration() {
         return Optional.ofNullable(config)
                 .map(Path::toString)
@@ -65,7 +67,7 @@ public final class SocketArgument {
         return installed().socket(side);
     }
 
-    /** The control socket, for a command that both sides answer; refused if this node has both. */
+    /** Returns the control socket, for a command that both sides answer. Refuses if this node has both. */
     public Path path() throws ConfigException {
         Optional<Path> named = named(Optional.empty());
         if (named.isPresent()) {
@@ -81,7 +83,7 @@ public final class SocketArgument {
         return installed().socket(sides.get(0));
     }
 
-    /** Every service that is meant: the named one, or all that are installed here. */
+    /** Returns the named service, or all that are installed here. */
     List<AskedService> all() throws ConfigException {
         Optional<Path> named = named(Optional.empty());
         if (named.isPresent()) {

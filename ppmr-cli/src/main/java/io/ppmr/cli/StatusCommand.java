@@ -44,7 +44,7 @@ import picocli.CommandLine.Spec;
         },
         mixinStandardHelpOptions = true)
 final class StatusCommand implements Callable<Integer> {
-    /** An idle service sends nothing while nothing is moved. */
+    /** An idle service sends nothing. */
     private static final Duration WATCH_LIMIT = Duration.ofDays(3650);
 
     private static final long POLL_NS = TimeUnit.MILLISECONDS.toNanos(500);
@@ -80,7 +80,7 @@ final class StatusCommand implements Callable<Integer> {
         }
     }
 
-    /** Shows each service; one that does not answer does not hide the others. */
+    /** Shows each service. A service that does not answer does not hide the others. */
     private ExitCode showAll(List<SocketArgument.AskedService> services) throws IOException {
         PrintWriter out = spec.commandLine().getOut();
         ExitCode exit = ExitCode.OK;
@@ -179,7 +179,7 @@ final class StatusCommand implements Callable<Integer> {
         }
     }
 
-    /** A migration that an operator should know of, in one line. */
+    /** Describes in one line a migration that an operator should know of. */
     static String text(OpenMigration one) {
         String held = one.heldRanks().isEmpty() ? "no rank is held here" : "held here: ranks " + one.heldRanks();
         return "open: migration " + one.id() + ", " + one.phase() + " since "
@@ -188,7 +188,7 @@ final class StatusCommand implements Callable<Integer> {
                 + (one.waitsFor() == null ? "it continues by itself" : one.waitsFor());
     }
 
-    /** Made when it is needed: the formats of all locales take some time to load. */
+    /** This is made on demand, because the formats of all locales need some time to load. */
     private static String since(long epochMs) {
         return DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss", Locale.ROOT)
                 .withZone(ZoneId.systemDefault())
@@ -205,7 +205,7 @@ final class StatusCommand implements Callable<Integer> {
         }
     }
 
-    /** Describes the migrations that come to a target. It has rates from the second look on. For one thread. */
+    /** Describes the migrations that arrive at a target. It has rates from the second call on. It is for one thread. */
     static final class ArrivalView {
         private final Map<String, Arrival> before = new HashMap<>();
 

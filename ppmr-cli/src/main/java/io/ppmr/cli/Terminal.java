@@ -28,8 +28,8 @@ final class Terminal {
     }
 
     /**
-     * Returns true if a descriptor of this process leads to a terminal. {@code System.console()} does not tell that
-     * from JDK 22 on, so this reads the descriptor's link; see proc_pid_fd(5).
+     * Returns true if a descriptor of this process leads to a terminal. From JDK 22 on, {@code System.console()} does
+     * not show that, so this reads the descriptor's link. See proc_pid_fd(5).
      */
     static boolean isTerminal(int descriptor) {
         try {
@@ -54,7 +54,7 @@ final class Terminal {
         return width;
     }
 
-    /** Asks stty(1), which prints rows and columns. */
+    /** Runs stty(1), which prints rows and columns. */
     private static int measured() {
         try {
             Process stty = new ProcessBuilder("stty", "size")

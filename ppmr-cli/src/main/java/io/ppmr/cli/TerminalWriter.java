@@ -5,10 +5,10 @@ import java.io.PrintWriter;
 import java.io.Writer;
 
 /**
- * Makes the output of commands harmless to a terminal. {@link #println(String)} prints one line, whatever line ends are
- * in its text; everything else may have several lines. Control characters become escapes, except a carriage return that
- * is written as one character and the colors of {@link #printColored}. Flushes at each line. For any thread, as its
- * superclass.
+ * Makes the output of commands harmless to a terminal. {@link #println(String)} prints one line and escapes the line
+ * ends in its text. All other methods may print several lines. Control characters become escapes, except a carriage
+ * return that is written as one character and the colors of {@link #printColored}. It flushes at each line. It is for
+ * any thread, as its superclass.
  */
 final class TerminalWriter extends PrintWriter {
     private static final char ESCAPE = '\u001b';
@@ -29,7 +29,7 @@ final class TerminalWriter extends PrintWriter {
         }
     }
 
-    /** Prints a text in bold and in a color, if this is such a writer; otherwise the text. */
+    /** Prints a text in bold and in a color, if this is such a writer. Otherwise prints only the text. */
     static void printColored(PrintWriter out, Color color, String text) {
         if (out instanceof TerminalWriter terminal) {
             terminal.colored(color, text);

@@ -13,7 +13,7 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** {@code ppmr uninstall}: removes what {@code ppmr install} has put in place, and nothing else. */
+/** {@code ppmr uninstall}: removes the files that {@code ppmr install} created, and nothing else. */
 @Command(
         name = "uninstall",
         description = {

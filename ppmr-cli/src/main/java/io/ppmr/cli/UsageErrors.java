@@ -140,7 +140,7 @@ final class UsageErrors {
                         .orElse(". " + name + " help lists all commands");
     }
 
-    /** The parameter that takes the words of another program; null if there is none. */
+    /** Returns the parameter for the words of another program, or null if there is none. */
     private static PositionalParamSpec programOf(CommandSpec command) {
         return command.positionalParameters().stream()
                 .filter(one -> one.arity().isVariable()

@@ -7,7 +7,7 @@ import io.ppmr.migration.target.Arrival;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** Tests what an operator reads of the migrations that come to a target. */
+/** Tests the output for an operator about the migrations that arrive at a target. */
 class ArrivalViewTest {
     private static final long MIB = 1 << 20;
 

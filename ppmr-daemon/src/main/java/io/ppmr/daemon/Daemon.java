@@ -33,8 +33,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The process of a service, from its start until SIGTERM or SIGINT: mount point and work directory, meters, warm-up,
- * the service itself, its control socket, and the reports to a service manager. Run by the process's main thread.
+ * The process of a service, from its start until SIGTERM or SIGINT. It has the mount point and work directory, the
+ * meters, the warm-up, the service itself, its control socket, and the reports to a service manager. The process's main
+ * thread runs it.
  */
 final class Daemon {
     private static final Logger LOG = LoggerFactory.getLogger(Daemon.class);
@@ -50,13 +51,13 @@ final class Daemon {
         /** Registers further signals, and describes them, as the end of a line in the log. */
         String armSignals();
 
-        /** Returns the reason why it cannot work, if it cannot; answers within the limit or a little later. */
+        /** Returns the reason why it cannot work, if there is one. It answers within the limit or slightly later. */
         Optional<String> complaint(Duration limit) throws InterruptedException;
 
-        /** Describes its activity, if it is active now. Any thread. */
+        /** Describes its activity, if it is active now. It is for any thread. */
         Optional<String> doing();
 
-        /** Describes the rest of its state, as the end of a line in the log. Any thread. */
+        /** Describes the rest of its state, as the end of a line in the log. It is for any thread. */
         String state();
 
         /** Prepares for the end of the process: starts nothing, and waits for running work. */
@@ -66,7 +67,7 @@ final class Daemon {
         void close() throws IOException;
     }
 
-    /** Makes the service, in which nothing runs yet. */
+    /** Makes the service, in which no thread runs yet. */
     interface Opening {
         Service open(MeterRegistry meters, TransportChoice transports, Watchdog watchdog) throws IOException;
     }
@@ -82,7 +83,7 @@ final class Daemon {
      */
     static void run(String role, ServiceConfig config, ControlAccess access, Opening opening, Runnable ready)
             throws IOException, InterruptedException {
-        // As in the units. Folders that users pass through get explicit modes (Folders).
+        // The units set this umask, too. Folders that users pass through get explicit modes (Folders).
         LibC.CALLS.umask(FOR_OWNER_ALONE);
         tellNames();
         tellKernel(KernelFeatures.here());
@@ -120,7 +121,7 @@ final class Daemon {
         }
     }
 
-    /** Warns of a locale in which the JVM can open no file whose name has other characters than ASCII. */
+    /** Warns of a locale in which the JVM cannot open files whose names have other characters than ASCII. */
     private static void tellNames() {
         String names = System.getProperty("sun.jnu.encoding");
         if (!names.equals(StandardCharsets.UTF_8.name())) {
@@ -142,7 +143,7 @@ final class Daemon {
         }
     }
 
-    /** Creates the directory if it is missing; does not read an existing one, which may be a dead mount. */
+    /** Creates the directory if it is missing. Does not read an existing one, which may be a dead mount. */
     private static void prepareMountPoint(Path mountPoint) throws IOException {
         if (mountPoint.getParent() != null) {
             Folders.create(mountPoint.getParent(), Folders.PASSABLE);
@@ -150,7 +151,7 @@ final class Daemon {
         try {
             Files.createDirectory(mountPoint);
         } catch (FileAlreadyExistsException e) {
-            // The usual case; mounting reports any problem with it.
+            // The usual case. Mounting reports any problem with it.
             LOG.debug("the mount point {} is there", mountPoint, e);
         }
     }

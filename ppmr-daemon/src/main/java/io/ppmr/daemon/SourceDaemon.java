@@ -28,7 +28,7 @@ import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The process of a source's service. Run by the process's main thread; queries are for any thread. */
+/** The process of a source's service. The process's main thread runs it. Queries are for any thread. */
 public final class SourceDaemon implements Daemon.Service {
     private static final Logger LOG = LoggerFactory.getLogger(SourceDaemon.class);
     private static final Duration MIGRATION_PATIENCE = Duration.ofSeconds(30);

@@ -21,7 +21,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
-/** The process of a target's service. Run by the process's main thread; queries are for any thread. */
+/** The process of a target's service. The process's main thread runs it. Queries are for any thread. */
 public final class TargetDaemon implements Daemon.Service {
     private final ServiceConfig config;
     private final TargetService service;
@@ -43,7 +43,7 @@ public final class TargetDaemon implements Daemon.Service {
         this.watchdog = watchdog;
     }
 
-    /** Runs a target until SIGTERM or SIGINT; {@code ready} is called when a migration may come. */
+    /** Runs a target until SIGTERM or SIGINT. Calls {@code ready} when it accepts migrations. */
     public static void run(TargetConfig config, Runnable ready)
             throws IOException, InterruptedException, CommandFailure {
         ProgramCheck.require(config.rootsCommands(), System.getenv());

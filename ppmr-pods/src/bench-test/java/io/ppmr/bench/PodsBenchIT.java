@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Runs the benchmark of pods once, with few bytes: that it runs, and that its result says what it must. */
+/** Runs the benchmark of pods once, with few bytes. Tests that it runs, and that its result has the required fields. */
 @Timeout(400)
 class PodsBenchIT {
     @TempDir

@@ -26,12 +26,13 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A pod with connections that is moved between two of three nodes: by the product, or by CRIU's dump, a copy with
- * scp(1) and CRIU's restore. Its peers are on the third node: they ask it every 2 ms, and say how long the longest
- * answer took; it answers in the end whether its memory is what it was. Of one run, for one thread.
+ * A pod with connections that is moved between two of three nodes. It is moved by the product, or by CRIU's dump, a
+ * copy with scp(1) and CRIU's restore. Its peers are on the third node. They send it a request every 2 ms, and report
+ * the longest time to an answer. At the end it reports whether its memory is unchanged. Each run needs one, and one
+ * thread uses it.
  */
 final class PodStrategies {
-    /** By these names results are told apart. */
+    /** The names of the strategies in results. */
     static final String PPMR = "pod";
 
     static final String COPY = "pod-copy";
@@ -95,7 +96,7 @@ final class PodStrategies {
             printf "memory %s, longest gap %.3f s\\n", ask(0) ? "wrong" : "right", $longest;
             """;
 
-    /** Of CRIU: in the pod's root as a mount point, and with its network as a descriptor. */
+    /** Starts CRIU with the pod's root as a mount point, and with its network as a descriptor. */
     private static final String ENTER = "mount --bind \"$1\" \"$1\" && exec 9<\"$2\" && shift 2 && exec \"$@\"";
 
     private final NativePrograms programs;
@@ -106,7 +107,7 @@ final class PodStrategies {
     private final Map<String, Path> peers = new LinkedHashMap<>();
     private PodStatus pod;
 
-    /** Makes the nodes and both services. {@code link}: a rate as tc(8) takes it, or empty for none. */
+    /** Makes the nodes and both services. {@code link} is a rate in the form of tc(8), or empty for none. */
     PodStrategies(Testbed testbed, String link) throws Exception {
         programs = new NativePrograms(testbed.programs());
         folder = testbed.folder("pods");
@@ -129,7 +130,7 @@ final class PodStrategies {
         a.startSource();
     }
 
-    /** Returns whether sockets can be given a longest time between two tries. */
+    /** Returns true if sockets can have a maximum time between two retransmissions. */
     static boolean knowsCap() {
         return Files.exists(CAP);
     }
@@ -158,7 +159,7 @@ final class PodStrategies {
         awaitBeats();
     }
 
-    /** Returns the file at whose appearance the peers ask for the last time. */
+    /** Returns the file whose creation ends the peers' requests. */
     private Path end() {
         return folder.resolve("end");
     }
@@ -178,7 +179,7 @@ final class PodStrategies {
                 .count();
     }
 
-    /** Ends the peers, and gives each one's longest time without an answer, in seconds. */
+    /** Ends the peers, and returns each one's longest time without an answer, in seconds. */
     private Map<String, Double> gaps() throws Exception {
         awaitBeats();
         Files.createFile(end());
@@ -229,8 +230,8 @@ final class PodStrategies {
     }
 
     /**
-     * Returns the time at which a service has last logged these words. Both say it when it is done; they have one
-     * clock.
+     * Returns the time at which a service last logged these words. Both services log them when they are done, and they
+     * have one clock.
      */
     private static double secondsSince(long begunMs, String service, BridgedNode node, String words)
             throws IOException {
@@ -308,7 +309,7 @@ final class PodStrategies {
         return arguments;
     }
 
-    /** Makes the pod's network in the second node, its cable out, and gives the file that stands for it. */
+    /** Makes the pod's network in the second node, with its veth pair down, and returns the network's file. */
     private Path makeNetwork() throws Exception {
         Path network = Files.createFile(folder.resolve("network"));
         b.run("unshare", "--net=" + network, "--", "true");

@@ -8,7 +8,7 @@ import java.util.Optional;
 
 /**
  * A network of IPv6 addresses. The last four bytes of a pod's IPv6 address are its IPv4 address. Never looks up a name.
- * Immutable.
+ * It is immutable.
  *
  * @param first its first address; the last four bytes are zero
  * @param prefixBits how many leading bits of an address name it
@@ -26,7 +26,10 @@ public record Ipv6Network(String first, int prefixBits) {
     private static final int MULTICAST = 0xff;
     private static final int LINK_LOCAL = 0xfe;
 
-    /** Parses a network such as fd00:20::/64; empty if it is none, or has no four bytes for the pods. */
+    /**
+     * Parses a network such as fd00:20::/64. Returns empty if the text is no network, or if it has no four bytes for
+     * the pods.
+     */
     public static Optional<Ipv6Network> parse(String text) {
         String[] parts = text.split("/", -1);
         if (parts.length != 2 || !parts[0].matches("[0-9a-fA-F:]{2,39}") || !parts[1].matches("[1-9]\\d{0,2}")) {

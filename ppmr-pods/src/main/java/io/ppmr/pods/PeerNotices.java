@@ -24,9 +24,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Notifies this node's pods and the services of other nodes that a pod's address is away, periodically while it is,
- * and once when it is back. No caller waits for the notices, so a node that does not answer never prolongs a pause.
- * Safe for any thread. It has threads only while a pod moves, and for some seconds afterwards.
+ * Notifies this node's pods and the services of other nodes that a pod's address is away. It repeats the notice while
+ * the address is away, and sends one when it is back. No caller waits for the notices, so a node that does not answer
+ * never prolongs a pause. It is safe for any thread. It has threads only while a pod moves, and for some seconds
+ * afterwards.
  */
 final class PeerNotices {
     /** The time for which a peer accepts one notice that an address is away. */
@@ -43,9 +44,9 @@ final class PeerNotices {
     private final PodPeers here;
     private final Predicate<String> underWay;
     private final RareLog log = new RareLog(LOG::warn);
-    /** The addresses that are away, with the tokens of their return, by move; guarded by this. */
+    /** The addresses that are away, with the tokens of their return, by move. Guarded by this. */
     private final Map<String, Map<String, ReturnToken>> away = new HashMap<>();
-    /** The notices that threads send now; none is sent twice at once; guarded by this. */
+    /** The notices that threads send now. No notice is sent twice at once. Guarded by this. */
     private final Set<Notice> beingSaid = new HashSet<>();
     /** Guarded by this. */
     private Thread rounds;
@@ -53,7 +54,7 @@ final class PeerNotices {
     private final ExecutorService senders = new ThreadPoolExecutor(
             0, Integer.MAX_VALUE, IDLE_S, TimeUnit.SECONDS, new SynchronousQueue<>(), PeerNotices::daemon);
 
-    /** A notice to one peer; the peer is null for this node's own pods. */
+    /** A notice to one peer. The peer is null for this node's own pods. */
     private record Notice(HostPort peer, String address, String migration, Duration lease, ReturnToken token) {
         ControlMessage.AddressAway message() {
             return new ControlMessage.AddressAway(
@@ -121,7 +122,7 @@ final class PeerNotices {
     private synchronized void rounds() {
         try {
             while (!away.isEmpty()) {
-                // A service that shares these pods may have ended it.
+                // Another service that shares these pods may have ended the move.
                 away.keySet().removeIf(underWay.negate());
                 away.forEach((move, all) -> all.forEach((address, token) -> sayToAll(move, address, LEASE, token)));
                 long endNs = System.nanoTime() + RENEWED.toNanos();

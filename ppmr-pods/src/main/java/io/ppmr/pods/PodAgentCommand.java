@@ -20,9 +20,8 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /**
- * {@code ppmr pod agent}: {@code mpirun} and {@code mpiexec} start it instead of ssh(1), so that a node's launcher
- * daemon runs in that node's pod; docs/internals/pods.md. It accepts the arguments of ssh: options, a host, a
- * command.
+ * {@code ppmr pod agent}: {@code mpirun} and {@code mpiexec} start it instead of ssh(1). So a node's launcher daemon
+ * runs in that node's pod. See docs/internals/pods.md. It accepts the arguments of ssh: options, a host, a command.
  */
 @Command(
         name = "agent",
@@ -38,7 +37,7 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         preprocessor = PodAgentCommand.AsSsh.class)
 final class PodAgentCommand implements Callable<Integer> {
-    /** The option before socket, pod and encoded command on the pod's node; no shell changes these. */
+    /** The option before socket, pod and encoded command on the pod's node. No shell changes these arguments. */
     private static final String THERE = "--there";
 
     private static final String OUTPUT = "/tmp/launcher.log";
@@ -76,12 +75,12 @@ final class PodAgentCommand implements Callable<Integer> {
      *
      * @param pod its name
      * @param socket the control socket of the service on the pod's node
-     * @param way the words that run ppmr on that node; empty for this node
+     * @param way the words that run ppmr on that node, or empty for this node
      */
     private record Place(String pod, Path socket, List<String> way) {
         private static final int LEAST_WORDS = 3;
 
-        /** Finds the line of a host; the error names the file and the mistake. */
+        /** Finds the line of a host. The error names the file and the mistake. */
         static Place of(String host, Path file) throws IOException {
             for (String line : Files.readAllLines(file, StandardCharsets.UTF_8)) {
                 List<String> words = List.of(line.strip().split("\\s+", -1));

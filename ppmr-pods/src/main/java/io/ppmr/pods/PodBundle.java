@@ -18,7 +18,7 @@ import java.util.stream.Stream;
 
 /**
  * Writes the runtime's input for a pod: config.json of the OCI runtime specification, and the pod's root directory with
- * its init and empty mount points. Immutable, for any thread.
+ * its init and empty mount points. It is immutable and safe for any thread.
  *
  * @param folder the pod's folder, which only root can enter
  * @param podInit the program that is its init
@@ -27,17 +27,20 @@ record PodBundle(Path folder, Path podInit) {
     private static final ObjectMapper MAPPER = new ObjectMapper();
     private static final String ROOT = "root";
     private static final String PASSABLE = "rwxr-xr-x";
-    /** Limit of locked memory: enough for programs without devices; the service itself has no limit. */
+    /** Limit of locked memory. It suffices for programs without devices. The service itself has no limit. */
     private static final long LOCKED_MEMORY_BYTES = 64 << 10;
 
     private static final Path SETTINGS = Path.of("/proc/sys/net");
-    /** Of all that may be there these are the ones that a pause of a minute needs; ip-sysctl of the kernel's pages. */
+    /**
+     * The subset of the kernel's settings that a pause of one minute requires. See ip-sysctl in the kernel's
+     * documentation.
+     */
     private static final List<Setting> NETWORK = List.of(
             // Each attempt to send during a pause counts.
             new Setting("ipv4/tcp_retries2", "200"),
             // Since Linux 6.15: the longest wait between two attempts.
             new Setting("ipv4/tcp_rto_max_ms", "1000"));
-    /** Switches IPv6 off for a template that grants only IPv4 addresses; the loopback keeps ::1. */
+    /** Switches IPv6 off for a template that grants only IPv4 addresses. The loopback keeps ::1. */
     private static final List<Setting> WITHOUT_IPV6 = List.of(new Setting("ipv6/conf/default/disable_ipv6", "1"));
     /** Restricts a pod to its granted IPv6 address: no router adds one, and the kernel does not probe for it. */
     private static final List<Setting> WITH_IPV6 = List.of(
@@ -47,7 +50,7 @@ record PodBundle(Path folder, Path podInit) {
 
     private record Setting(String path, String value) {}
 
-    /** Writes both; throws if pods cannot see a directory of the template. */
+    /** Writes the description and the root directory. Throws if pods cannot see a directory of the template. */
     void write(PodRecord pod, PodTemplate template, Collection<Integer> groups, List<String> words, String cgroup)
             throws IOException, RequestException {
         writeRoot(template);
@@ -87,12 +90,12 @@ record PodBundle(Path folder, Path podInit) {
         config.set("process", process(pod, groups, pod.specification().environment(), words));
         config.set("mounts", mounts);
         config.set("linux", linux(template, cgroup, PodRuntime.networkFile(folder)));
-        // Otherwise a call that the runtime does not know would stay allowed.
+        // Without this, a call that is unknown to the runtime would stay allowed.
         config.putObject("annotations").put("run.oci.seccomp_fail_unknown_syscall", "1");
         Files.write(folder.resolve("config.json"), MAPPER.writeValueAsBytes(config));
     }
 
-    /** Makes the root directory with a mount point for each mount; throws if pods cannot see one of them. */
+    /** Makes the root directory with a mount point for each mount. Throws if pods cannot see one of the mounts. */
     Path writeRoot(PodTemplate template) throws IOException, RequestException {
         Path root = Files.createDirectory(folder.resolve(ROOT));
         Files.setPosixFilePermissions(root, PosixFilePermissions.fromString(PASSABLE));
@@ -132,7 +135,7 @@ record PodBundle(Path folder, Path podInit) {
                 .toList();
     }
 
-    /** Writes the description of a further command in the pod; returns the file. */
+    /** Writes the description of a further command in the pod, and returns the file. */
     Path writeProcess(PodRecord pod, Collection<Integer> groups, List<String> environment, List<String> words)
             throws IOException {
         Path file = Files.createTempFile(folder, "exec-", ".json");

@@ -11,8 +11,8 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
 
 /**
- * The cgroup of a pod that moved here, by its directories; the runtime makes the cgroups of all other pods. The restart
- * runs in it, so the restored processes do, too. Immutable, for any thread.
+ * The cgroup of a pod that moved here, by its directories. The runtime makes the cgroups of all other pods. The restart
+ * runs in it, so the restored processes do, too. It is immutable and safe for any thread.
  *
  * @param directories one with cgroup v2, one for each controller with cgroup v1, none if pods have no cgroups
  */
@@ -47,7 +47,7 @@ record PodCgroup(List<Path> directories) {
         return Files.exists(CONTROLLERS_IN_USE);
     }
 
-    /** Makes the cgroup with the template's limits; throws if a limit cannot be set. */
+    /** Makes the cgroup with the template's limits. Throws if a limit cannot be set. */
     void make(PodTemplate template) throws IOException {
         if (directories.isEmpty()
                 && (template.limits().memory().isPresent()
@@ -81,7 +81,7 @@ record PodCgroup(List<Path> directories) {
         Files.writeString(file, value, StandardOpenOption.WRITE);
     }
 
-    /** Removes the cgroup after its last process ended; idempotent. */
+    /** Removes the cgroup after its last process ended. Idempotent. */
     void remove() throws IOException {
         for (Path directory : directories) {
             long deadlineNs = System.nanoTime() + EMPTY_LIMIT.toNanos();

@@ -23,8 +23,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Checks whether connections of this node's pods survive a pause, for {@code ppmr doctor}. Changes nothing. Each
- * program that it runs has a time limit of some seconds. Used once, by one thread.
+ * Checks whether connections of this node's pods survive a pause, for {@code ppmr doctor}. It changes nothing. Each
+ * program that it runs has a time limit of some seconds. It is used once, by one thread.
  *
  * @param templates what root grants
  * @param settings of all pods
@@ -33,7 +33,7 @@ import java.util.regex.Pattern;
 public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, PeerAuthenticator key) {
     private static final Duration LIMIT = Duration.ofSeconds(10);
     private static final Duration CONNECT_LIMIT = Duration.ofSeconds(2);
-    /** Prints a bridge of this network, with a /sys of its own; the mount ends with the command. */
+    /** Prints a bridge of this network. The command mounts a /sys of its own, which ends with the command. */
     private static final String LOOK = "mount -t sysfs none /sys && cd \"/sys/class/net/$1\" && test -d bridge"
             + " && cat addr_assign_type address";
     /** The kernel's value for a MAC address that was set by a user (sysfs-class-net). */
@@ -47,7 +47,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
     private static final int ENOUGH_RETRIES = 200;
     private static final String RETRIES = "tcp_retries2";
     private static final String RTO_MAX = "tcp_rto_max_ms";
-    /** A shorter keepalive time may break a connection during a pause; the kernel's default is two hours. */
+    /** A shorter keepalive time may break a connection during a pause. The kernel's default is two hours. */
     private static final double SOON_S = 120;
     /** The form of a timer in ss(8): {@code 1.5sec}, {@code 1min30sec}, {@code 350ms}. */
     private static final Pattern KEEPALIVE =
@@ -103,7 +103,10 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
         }
     }
 
-    /** @param shown the kernel's report: the origin of the MAC address, and the address; other text for no bridge */
+    /**
+     * @param shown the kernel's report: the origin of the MAC address, and the address. Other text means that there is
+     *     no bridge
+     */
     static Finding bridge(String bridge, String shown) {
         List<String> lines = shown.lines().toList();
         if (lines.size() != 2 || !lines.get(0).matches("\\d+")) {

@@ -8,7 +8,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 
-/** A request about pods to a service's control socket. One thread, one request; closed by its owner. */
+/** A request about pods to a service's control socket. It is for one thread and one request. Its owner closes it. */
 public final class PodClient implements AutoCloseable {
     /** Covers the programs that a service runs to make a pod, each with a deadline of its own. */
     private static final Duration LIMIT = Duration.ofMinutes(3);

@@ -24,7 +24,7 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** {@code ppmr pod}: runs pods on this node, through a service; docs/internals/pods.md. */
+/** {@code ppmr pod}: runs pods on this node, through a service. See docs/internals/pods.md. */
 @Command(
         name = "pod",
         description = {

@@ -16,9 +16,9 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The configuration of pods in a service's file. Immutable.
+ * The configuration of pods in a service's file. It is immutable.
  *
- * @param templates the templates by name; empty if users cannot run pods
+ * @param templates the templates by name, or empty if users cannot run pods
  * @param settings the settings of all pods
  */
 public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings) {
@@ -147,7 +147,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
         return shares;
     }
 
-    /** Returns true if a host can have the address; reports one that no host can have. */
+    /** Returns true if a host can have the address. Reports an address that no host can have. */
     private static boolean isHost(
             ConfigFile.FileSection<ShareKeys> entry, String key, Ipv4Address address, int prefix) {
         if (address != null && !address.isHost(prefix)) {

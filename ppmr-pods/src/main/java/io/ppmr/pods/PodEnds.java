@@ -11,8 +11,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Watches for the ends of pods, which are no children of this process. Safe for any thread. It has a thread for each
- * pod, which the kernel wakes only when the pod's init ends, pidfd_open(2).
+ * Watches for the ends of pods, which are no children of this process. It is safe for any thread. It has a thread for
+ * each pod, which the kernel wakes only when the pod's init ends, pidfd_open(2).
  */
 final class PodEnds {
     private static final Logger LOG = LoggerFactory.getLogger(PodEnds.class);
@@ -25,14 +25,14 @@ final class PodEnds {
     private static final int EINTR = 4;
 
     private final ProcessTable processes;
-    /** The processes that a thread waits for; guarded by this. */
+    /** The processes that a thread waits for. Guarded by this. */
     private final Set<ProcessIdentity> watched = new HashSet<>();
 
     PodEnds(ProcessTable processes) {
         this.processes = processes;
     }
 
-    /** Calls the task on a thread of its own after a process ended; does nothing if it is already watched. */
+    /** Calls the task on a thread of its own after a process ended. Does nothing if the process is already watched. */
     synchronized void watch(ProcessIdentity init, Runnable then) {
         if (!watched.add(init)) {
             return;

@@ -22,8 +22,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The pods of this node as jobs of their users: a rank for each pod of the job, in the order of their names. Only root
- * can write the records of pods, so no data comes from a user. Immutable; for any thread; each call reads all records.
+ * The pods of this node as jobs of their users. Each pod of a job is a rank, in the order of the pods' names. Only root
+ * can write the records of pods, so no data comes from a user. It is immutable and safe for any thread. Each call reads
+ * all records.
  *
  * @param pods the pods of this node
  * @param checkpointers the checkpointers of this source's configuration

@@ -36,16 +36,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The pods of a node while migrations bring them or take them away. Before each step, the pod's record names what the
- * step makes or removes, and its migration. So the next run of the service repeats or reverts the step. Safe for any
- * thread; one migration calls it for one move at a time.
+ * The pods of a node while migrations bring or remove them. Before each step, the pod's record names what the step
+ * makes or removes, and its migration. So the next run of the service repeats or reverts the step. It is safe for any
+ * thread. One migration calls it for one move at a time.
  */
 final class PodMoves implements RankSurroundings {
     private static final Logger LOG = LoggerFactory.getLogger(PodMoves.class);
     private static final int KILL = 9;
     private static final Duration KILL_LIMIT = Duration.ofSeconds(10);
     private static final long LOOK_NS = 5_000_000;
-    /** The name of the network namespace in CRIU's arguments; CRIU restores nothing in it. */
+    /** The name of the network namespace in CRIU's arguments. CRIU restores nothing in it. */
     private static final String NETWORK = "extnet";
     /**
      * Shell script that joins the pod's cgroups, bind-mounts its root, opens its network namespace as fd 9 and execs
@@ -382,7 +382,7 @@ final class PodMoves implements RankSurroundings {
         } catch (RequestException e) {
             throw new IOException(e.getMessage(), e);
         } finally {
-            // From here on its record names its migration.
+            // From now on its record names its migration.
             pods.release(pod.id());
         }
     }
@@ -416,7 +416,7 @@ final class PodMoves implements RankSurroundings {
                         && coming.name().equals(facts.specification().name()))
                 .findFirst()
                 .orElseThrow(() -> new IOException("nothing is known of the pod that has come by migration " + move));
-        // Its PID is valid: the migration holds the pod.
+        // The PID is valid, because the migration holds the pod.
         if (PodRuntime.number(Path.of("/proc", Integer.toString(init.pid()), "ns", "net")) != pod.network()
                 || !processes.isAlive(init)) {
             throw new IOException("pod " + pod.fullName() + " was restored in another network namespace than its own");
@@ -467,7 +467,7 @@ final class PodMoves implements RankSurroundings {
         List<ProcessIdentity> members = new ArrayList<>();
         try (DirectoryStream<Path> all = Files.newDirectoryStream(Path.of("/proc"), "[0-9]*")) {
             for (Path one : all) {
-                // The network first: nothing else is read of a process outside of the pod.
+                // The network is compared first. Nothing else is read of a process outside of the pod.
                 if (isIn(one, network)) {
                     processes
                             .find(Integer.parseInt(one.getFileName().toString()))
@@ -484,7 +484,7 @@ final class PodMoves implements RankSurroundings {
                     .filter(status -> status.inode() == network)
                     .isPresent();
         } catch (AccessDeniedException e) {
-            // Root can read every process of a pod; a security module protects another one.
+            // Root can read every process of a pod. An unreadable process is protected by a security module.
             LOG.debug("{} may not be looked at, and belongs to no pod", process, e);
             return false;
         }

@@ -11,17 +11,17 @@ import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
- * An order of a user: to run a pod, or a further command in one. Root opens none of its paths: the user opens directory
- * and files, in the pod. Immutable; a request of the control socket.
+ * An order of a user: to run a pod, or a further command in one. Root opens none of its paths. The user opens directory
+ * and files, in the pod. It is immutable. A request of the control socket.
  *
  * @param specification the pod; of a further command its name may be the full one, UID/NAME, and its job and template
  *     are not read
  * @param address one of the user's addresses; null for the first that is free; not read for a further command
- * @param user the pod's user, for root alone; null for the caller
- * @param directory the working directory; null for /tmp
- * @param input the file of its standard input; null for /dev/null
- * @param output the file that its standard output is appended to; null for /dev/null
- * @param error the same for its standard error; null for where the output goes
+ * @param user the pod's user, for root alone, or null for the caller
+ * @param directory the working directory, or null for /tmp
+ * @param input the file of its standard input, or null for /dev/null
+ * @param output the file that its standard output is appended to, or null for /dev/null
+ * @param error the file that its standard error is appended to, or null for the output's file
  */
 @JsonInclude(JsonInclude.Include.NON_NULL)
 public record PodOrder(
@@ -43,7 +43,7 @@ public record PodOrder(
                 new PodSpecification(name, null, null, List.of(), command), null, null, null, null, null, null);
     }
 
-    /** Returns the same order, whose output goes to a file in the pod. */
+    /** Returns the same order with its output redirected to a file in the pod. */
     public PodOrder withOutput(String file) {
         return new PodOrder(specification, address, user, directory, input, file, error);
     }
@@ -88,7 +88,7 @@ public record PodOrder(
         for (String stream : new String[] {directory, input, output, error}) {
             all.add(stream == null ? "" : stream);
         }
-        // For the kernel the text would end there.
+        // The kernel would read the text only up to that byte.
         if (all.stream().anyMatch(text -> text.indexOf('\0') >= 0)) {
             throw new RequestException("a word, variable or file has a NUL in it: leave that out");
         }

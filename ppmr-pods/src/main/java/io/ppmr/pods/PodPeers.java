@@ -19,17 +19,17 @@ import org.slf4j.LoggerFactory;
 /**
  * This node's pods as peers of a moving pod. While its address is away, they drop their own packets to it, so that
  * their connections continue soon when it is back. That lasts for a lease, which the service that moves the pod renews.
- * The kernel ends it without renewal. Safe for any thread. It has a thread only while there are leases.
+ * The kernel ends it without renewal. It is safe for any thread. It has a thread only while there are leases.
  */
 final class PodPeers {
     private static final Logger LOG = LoggerFactory.getLogger(PodPeers.class);
 
     private final Pods pods;
     private final PodQuiet quiet;
-    /** Maximum number of leases of one address; each migration has one. */
+    /** Maximum number of leases of one address. Each migration has one. */
     private static final int MOST_LEASES = 64;
 
-    /** The leases by address and by the lock that ends each; guarded by this. */
+    /** The leases by address and by the lock that ends each. Guarded by this. */
     private final Map<Ipv4Address, Map<String, Lease>> leases = new HashMap<>();
     /** Guarded by this. */
     private Thread watch;
@@ -126,7 +126,7 @@ final class PodPeers {
         long leaseNs = TimeUnit.MILLISECONDS.toNanos(said.leaseMs());
         all.put(said.token(), new Lease(said.migrationId(), nowNs + leaseNs, false));
         watchLeases();
-        // Another service of this node may have set a lease in the same kernel: never shorten it.
+        // Another service of this node may have set a lease in the same kernel, which must not be shortened.
         long longestNs = all.values().stream()
                 .filter(PodPeers::isAway)
                 .mapToLong(lease -> lease.endNs() - nowNs)
@@ -160,7 +160,7 @@ final class PodPeers {
                     .filter(own -> own.sharesNetwork(address, template.network().prefix()))
                     .isPresent();
             try {
-                // A pod whose own virtual cable is unplugged sends nothing.
+                // A pod whose own veth pair is down sends nothing.
                 if (!pod.moves()) {
                     quiet.muteTowards(
                             pod,

@@ -16,12 +16,12 @@ import org.slf4j.LoggerFactory;
  * Keeps TCP's timers from backing off while no peer can answer. nftables(8) drops the packets that leave a pod's
  * network before the link. So TCP notices the drop: it retries every 0.5 s and does not count the probe as lost.
  *
- * <p>Packets between a pod's own processes are dropped for the same time. The kernel sends for stopped processes, and
- * CRIU dumps the two ends of a connection one after the other: a packet in between would be in neither image. At the
- * restore CRIU gives a socket its unsent data. The kernel may send that before the other end exists, which resets the
- * connection.
+ * <p>Packets between a pod's own processes are dropped for the same time. The kernel sends packets for stopped
+ * processes, and CRIU dumps the two ends of a connection one after the other. A packet sent in between would be in
+ * neither image. At the restore, CRIU writes a socket's unsent data into the socket. The kernel may send that before
+ * the other end exists, which resets the connection.
  *
- * <p>Immutable, for any thread; one caller works on one network at a time.
+ * <p>It is immutable and safe for any thread. One caller works on one network at a time.
  *
  * @param runtime runs the programs
  */
@@ -36,7 +36,7 @@ record PodQuiet(PodRuntime runtime) {
 
     private static final String LINK = PodRuntime.NETWORK_LINK;
     private static final String HOOK = egress(LINK) + "policy ";
-    /** The chain that drops packets which the kernel's queue still holds. */
+    /** The chain that drops the packets in the kernel's queue. */
     private static final String INSIDE = "; add chain netdev " + WHOLE
             + " arrives { type filter hook ingress device \"lo\" priority 0; policy drop; }";
     /**
@@ -47,23 +47,23 @@ record PodQuiet(PodRuntime runtime) {
             "nft '" + fresh(WHOLE) + "; add chain netdev " + WHOLE + " out" + HOOK + "drop; }; add chain netdev "
                     + WHOLE + " inside" + egress("lo") + "policy drop; }" + INSIDE + "'",
             "ip link set dev " + LINK + " arp off");
-    /** The same for the loopback only, for kernels without netdev egress. */
+    /** The same rules for the loopback only. They are for kernels without netdev egress. */
     private static final List<String> MUTE_INSIDE = List.of("nft '" + fresh(WHOLE) + INSIDE + "'");
-    /** The same without nftables; packets in the kernel's queue still arrive. */
+    /** The same effect without nftables. Packets in the kernel's queue still arrive. */
     private static final List<String> CLOSE_INSIDE = List.of("tc qdisc replace dev lo root pfifo limit 0");
 
     private static final String OPEN_INSIDE =
             "tc qdisc delete dev lo root || if tc qdisc show dev lo | grep -q 'limit 0p'; then exit 1; fi";
     /** The content of the mark if the loopback was closed by tc. */
     private static final String CLOSED = "closed";
-    /** ARP is switched on last, because its queries would be dropped; the kernel then forgets the neighbours. */
+    /** ARP is switched on last, because its queries would be dropped. The kernel would then delete the neighbours. */
     private static final List<String> UNMUTE = List.of(
             "\"$1\" wait " + LINK,
             "nft 'add table netdev " + WHOLE + "; delete table netdev " + WHOLE + "' || if nft list table netdev "
                     + WHOLE + "; then exit 1; fi",
             "ip link set dev " + LINK + " arp on");
 
-    /** Removes tables of addresses whose leases ended: their sets are empty. */
+    /** Removes the tables of addresses whose leases ended. Their sets are empty. */
     private static final String SWEEP = "for table in $(nft list tables netdev | sed -n 's/^table netdev \\(" + AWAY
             + "[0-9a-f]*\\)$/\\1/p'); do if ! nft list set netdev \"$table\" away | grep -q expires; then"
             + " nft delete table netdev \"$table\"; fi; done";
@@ -137,8 +137,8 @@ record PodQuiet(PodRuntime runtime) {
      * Drops the packets to an address that is away, and to its IPv6 address, for a time that the kernel ends. A further
      * call starts the time again.
      *
-     * @param address6 the IPv6 address; empty if that pod has none
-     * @param mac the MAC address; empty if the address is not in this pod's network
+     * @param address6 the IPv6 address, or empty if that pod has none
+     * @param mac the MAC address, or empty if the address is not in this pod's network
      */
     void muteTowards(PodRecord pod, Path network, Ipv4Address address, String address6, String mac, Duration limit)
             throws IOException {

@@ -19,7 +19,7 @@ import java.util.Optional;
 /**
  * Records a pod, in a folder of the pod that only root may read. The service writes it before it makes anything of the
  * pod, again when the init process exists, and again when the command began. So a service that starts after a crash
- * finds what to remove. Immutable.
+ * finds what to remove. It is immutable.
  *
  * @param specification the pod as its user ordered it, with its template and whole environment
  * @param uid its user
@@ -29,10 +29,10 @@ import java.util.Optional;
  * @param link the node's end of its virtual cable
  * @param mounts directories of the node that it sees
  * @param startedAtMs its start, in milliseconds since 1970 UTC
- * @param init its PID 1; null while the service makes it
- * @param begun whether its command began; a pod with an init and without a command is half made
- * @param network the number of its network namespace; 0 before that exists
- * @param move the migration that takes it away or brings it; null for none
+ * @param init its PID 1, or null while the service makes it
+ * @param begun whether its command began. A pod with an init and without a command is half made
+ * @param network the number of its network namespace, or 0 before that exists
+ * @param move the migration that removes or brings it, or null for none
  */
 public record PodRecord(
         PodSpecification specification,
@@ -88,7 +88,7 @@ public record PodRecord(
                 specification, uid, gid, addresses, bridge, link, mounts, startedAtMs, found, nowBegun, namespace, by);
     }
 
-    /** Returns the name that its user gave it. */
+    /** Returns the user's name for the pod. */
     String name() {
         return specification.name();
     }
@@ -103,12 +103,12 @@ public record PodRecord(
         return Integer.toUnsignedString(uid) + "/" + name();
     }
 
-    /** Returns true while a migration takes it away or brings it. */
+    /** Returns true while a migration removes or brings it. */
     boolean moves() {
         return move != null;
     }
 
-    /** Returns true if that migration takes it away or brings it. */
+    /** Returns true if that migration removes or brings it. */
     boolean movesBy(String migration) {
         return move != null && move.migration().equals(migration);
     }
@@ -118,12 +118,12 @@ public record PodRecord(
         return move != null && move.arriving();
     }
 
-    /** Returns the name of its folder, which is also the name that the runtime knows. */
+    /** Returns the name of its folder, which is also its name in the runtime. */
     String id() {
         return Integer.toUnsignedString(uid) + "-" + name();
     }
 
-    /** Writes it into a folder; it is on the disk when this returns. */
+    /** Writes it into a folder. It is on the disk when this returns. */
     void write(Path folder) throws IOException {
         Path part = folder.resolve(FILE + ".part");
         try (FileChannel channel = FileChannel.open(
@@ -140,7 +140,7 @@ public record PodRecord(
         }
     }
 
-    /** Reads that of a folder; empty if there is none, so that nothing of the pod was made. */
+    /** Reads the record in a folder. Empty if there is none, which means that the pod was not made. */
     static Optional<PodRecord> read(Path folder) throws IOException {
         try {
             return Optional.of(MAPPER.readValue(Files.readAllBytes(folder.resolve(FILE)), PodRecord.class));

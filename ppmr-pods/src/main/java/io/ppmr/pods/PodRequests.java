@@ -25,8 +25,8 @@ import java.util.Map;
  *   {"request": "pod_list"}                "pods"
  * </pre>
  *
- * The fields of the answers are those of {@link PodStatus} and {@link Pods.Executed}. Every user may send a request;
- * the answer depends on the user that the kernel reports. Immutable, on the connections' threads.
+ * The fields of the answers are those of {@link PodStatus} and {@link Pods.Executed}. Every user may send a request.
+ * The answer depends on the user that the kernel reports. It is immutable and called on the connections' threads.
  */
 public record PodRequests(Pods pods) {
     static final String RUN = "pod_run";
@@ -39,12 +39,12 @@ public record PodRequests(Pods pods) {
     static final String EXECUTED = "executed";
 
     private static final int ROOT = 0;
-    /** Limit of the outputs of all commands at once; an answer takes a few times as much memory. */
+    /** Limit of the outputs of all commands at once. An answer needs several times as much memory. */
     private static final int ALL_OUTPUTS_BYTES = 4 << 20;
 
     private static final int OWN_OUTPUT_BYTES = 16 << 10;
     private static final int OUTPUT_BYTES = 256 << 10;
-    /** One for this process, because it bounds the heap; the number of connections limits the number of commands. */
+    /** This process has one, because it bounds the heap. The number of connections limits the number of commands. */
     private static final OutputBudget OUTPUTS = new OutputBudget(ALL_OUTPUTS_BYTES, OWN_OUTPUT_BYTES, OUTPUT_BYTES);
 
     /** Names a pod, by its short name or as UID/NAME. */

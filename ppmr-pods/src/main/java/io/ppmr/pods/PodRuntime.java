@@ -24,7 +24,7 @@ import java.util.stream.Collectors;
 /**
  * Runs the programs that make and remove pods: an OCI runtime, crun(1), for namespaces, mounts and cgroups, and ip(8)
  * for the network. Each has the time limit {@link #LIMIT}, and starts in the same way as checkpointers' commands, so
- * that the pods outlive the service. Immutable, for any thread.
+ * that the pods outlive the service. It is immutable and safe for any thread.
  *
  * @param settings the configuration's
  * @param podNet the program that lists pods' sockets and sends ARP packets
@@ -32,7 +32,7 @@ import java.util.stream.Collectors;
  * @param starter starts the programs
  */
 record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStarter starter) {
-    /** The time limit of one command; a busy node needs a second. */
+    /** The time limit of one command. A busy node needs 1 s. */
     static final Duration LIMIT = Duration.ofSeconds(30);
 
     static final String NETWORK_LINK = "eth0";
@@ -50,7 +50,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     private static final String STATE = "state";
     private static final String CGROUPS = "/ppmr-pod-";
 
-    /** Returns the path of a pod's cgroup in the form of the runtime; empty for none. */
+    /** Returns the path of a pod's cgroup in the form of the runtime, or empty for none. */
     String cgroupOf(PodRecord pod) {
         return switch (settings.cgroups()) {
             case CGROUPFS -> CGROUPS + pod.id();
@@ -60,7 +60,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         };
     }
 
-    /** Makes a pod without starting its command; returns the PID of its init. */
+    /** Makes a pod without starting its command, and returns the PID of its init. */
     int create(Path folder, PodRecord pod) throws IOException {
         Path pidFile = folder.resolve("pid");
         run(crun(folder, "create", "--bundle", folder.toString(), "--pid-file", pidFile.toString(), pod.id()));
@@ -77,7 +77,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         run(crun(folder, "start", pod.id()));
     }
 
-    /** Runs a further command in a pod until it ends; its only descriptors are its output, a pipe. */
+    /** Runs a further command in a pod until it ends. Its only descriptors are its output, a pipe. */
     Command.CommandResult execute(
             Path folder, PodRecord pod, Path process, Duration limit, OutputBudget.BudgetShare output)
             throws IOException {
@@ -88,7 +88,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     }
 
     /**
-     * Runs a further command in a pod that arrived from another node, which the runtime does not know.
+     * Runs a further command in a pod that arrived from another node. The runtime does not know this pod.
      *
      * @param environment a file of NAME=VALUE, each followed by a zero byte
      */
@@ -119,12 +119,12 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         return List.of("sh", "-c", "true | exec \"$@\"", "sh");
     }
 
-    /** Returns true if the runtime made the pod here; false for a pod that arrived by a move. */
+    /** Returns true if the runtime made the pod here, and false for a pod that arrived by a move. */
     boolean knows(Path folder, PodRecord pod) {
         return Files.exists(folder.resolve(STATE).resolve(pod.id()), LinkOption.NOFOLLOW_LINKS);
     }
 
-    /** Kills the rest of a pod and removes its cgroup; does nothing if the runtime does not know the pod. */
+    /** Kills the rest of a pod and removes its cgroup. Does nothing if the runtime does not know the pod. */
     void delete(Path folder, PodRecord pod) throws IOException {
         if (knows(folder, pod)) {
             run(crun(folder, "delete", "--force", pod.id()));
@@ -146,7 +146,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         List<String> inside = new ArrayList<>(List.of(
                 "link set dev lo up",
                 "address add " + pod.address() + "/" + template.network().prefix() + " dev " + NETWORK_LINK));
-        // Without duplicate address detection, during which bind(2) fails.
+        // The address is set without duplicate address detection, because bind(2) fails during it.
         template.network()
                 .network6()
                 .ifPresent(network -> inside.add("address add "
@@ -156,7 +156,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         return inside;
     }
 
-    /** Deletes the node's end of a veth pair, and with it the pod's end; does nothing if it is missing. */
+    /** Deletes the node's end of a veth pair, and with it the pod's end. Does nothing if the pair is missing. */
     void disconnect(PodRecord pod) throws IOException {
         if (isThere(pod.link())) {
             Command.CommandResult gone = result(Command.words("ip link delete dev %s", pod.link()), LIMIT);
@@ -179,7 +179,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         run("ip link set dev %s master %s up", pod.link(), pod.bridge());
     }
 
-    /** Announces the addresses to the network by ARP; waits until the pod's end of the veth pair is up. */
+    /** Announces the addresses to the network by ARP. Waits until the pod's end of the veth pair is up. */
     void announce(PodRecord pod, Path network) throws IOException {
         String tell = "\"$1\" tell " + NETWORK_LINK + " "
                 + String.join(" ", pod.addresses().all());
@@ -215,7 +215,10 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
                 .isBlank();
     }
 
-    /** Returns, by address, the MAC addresses that answer for it on a bridge's network; one query for all. */
+    /**
+     * Returns, by address, the MAC addresses that answer for it on a bridge's network. Sends one query for all
+     * addresses.
+     */
     Map<String, Set<String>> whoHas(String bridge, Collection<String> addresses) throws IOException {
         List<String> words = new ArrayList<>(List.of(podNet.toString(), "ask", bridge, Integer.toString(ASK_MS)));
         words.addAll(addresses);
@@ -228,8 +231,8 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     }
 
     /**
-     * Returns the file that refers to a pod's network namespace while the pod exists. A PID cannot refer to it: the
-     * user can end a process and start another one with the same PID.
+     * Returns the file that refers to a pod's network namespace while the pod exists. A PID cannot refer to it, because
+     * the user can end a process and start another one with the same PID.
      */
     static Path networkFile(Path folder) {
         return folder.resolve(NETWORK_FILE);
@@ -258,7 +261,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         run("nsenter --net=%s -- ip -batch %s", file, batch);
     }
 
-    /** Has a file stand for the network of a pod that an earlier release has made, unless it does. */
+    /** Binds a file to the network of a pod that an earlier release made. Does nothing if the file exists. */
     void adoptNetwork(Path folder, ProcessIdentity init, ProcessTable processes) throws IOException {
         Path file = networkFile(folder);
         if (Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {
@@ -281,7 +284,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         }
     }
 
-    /** Removes the file of a namespace, which ends with its last process; idempotent. */
+    /** Removes the file of a namespace. The namespace ends with its last process. Idempotent. */
     void forgetNetwork(Path folder) throws IOException {
         Path file = networkFile(folder);
         if (Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {
@@ -298,7 +301,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         return result(List.of("ip", "link", "show", "dev", link), LIMIT).succeeded();
     }
 
-    /** Returns why pods cannot be plugged into a bridge; empty if they can. */
+    /** Returns why pods cannot be connected to a bridge, or empty if they can. */
     Optional<String> whyNoBridge(String bridge) throws IOException {
         Command.CommandResult shown =
                 result(List.of("ip", "-oneline", "link", "show", "dev", bridge, "type", "bridge"), LIMIT);

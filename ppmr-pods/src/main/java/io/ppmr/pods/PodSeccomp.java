@@ -13,8 +13,8 @@ import java.util.Locale;
 
 /**
  * The system calls that are denied to pods, in the form of the OCI runtime specification. No process of a pod can make
- * or enter a user namespace, where its user would have all capabilities. None can make a Landlock domain, which no
- * checkpointer restores. {@code ppmr-pod-enter} has the same list for further commands in pods that moved here. CRIU
+ * or enter a user namespace, where its user would have all capabilities. No process can make a Landlock domain, which
+ * no checkpointer restores. {@code ppmr-pod-enter} has the same list for further commands in pods that moved here. CRIU
  * restores the filter of a pod that moves.
  */
 final class PodSeccomp {
@@ -48,7 +48,7 @@ final class PodSeccomp {
                     .put("op", "SCMP_CMP_MASKED_EQ");
         }
         refuse(calls, EPERM, "setns");
-        // Its flags are in memory, which a filter cannot read; the C library falls back to clone.
+        // Its flags are in memory, which a filter cannot read. The C library falls back to clone.
         refuse(calls, ENOSYS, "clone3");
         refuse(calls, ENOSYS, "landlock_create_ruleset");
         return profile;
@@ -60,7 +60,7 @@ final class PodSeccomp {
         return refused.put("action", "SCMP_ACT_ERRNO").put("errnoRet", error);
     }
 
-    /** Lists the architectures whose programs this node runs; a call by any other convention kills its process. */
+    /** Lists the architectures whose programs this node runs. A call by any other convention kills its process. */
     private static List<String> architectures() {
         return switch (System.getProperty("os.arch").toLowerCase(Locale.ROOT)) {
             case "amd64", "x86_64" -> List.of("SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32");

@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * The settings of all pods of a node, with their keys. Immutable.
+ * The settings of all pods of a node, with their keys. It is immutable.
  *
  * @param peers the targets of other nodes, which get the notices about addresses that are away
  */
@@ -51,7 +51,7 @@ public record PodSettings(
         return peers.stream().map(PodSettings::peer).flatMap(Optional::stream).toList();
     }
 
-    /** Parses the address of a peer; empty if it is none. */
+    /** Parses the address of a peer. Returns empty if the text is no address. */
     static Optional<HostPort> peer(String word) {
         return HostPort.parse(word).filter(peer -> peer.port() > 0);
     }

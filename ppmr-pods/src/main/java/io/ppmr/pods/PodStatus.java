@@ -6,17 +6,16 @@ import io.ppmr.protocol.control.PodAddresses;
 import io.ppmr.protocol.control.PodSpecification;
 
 /**
- * The status of a pod, for users. Immutable; an answer on the control socket.
+ * The status of a pod, for users. It is immutable. An answer on the control socket.
  *
  * @param name its full name, UID/NAME
  * @param specification the pod as its user ordered it, without the environment
- * @param state {@code running}, {@code moving} while it is being moved, or {@code ended} for one whose command was over
- *     at once
+ * @param state {@code running}, {@code moving} during a move, or {@code ended} for a pod whose command ended at once
  * @param addresses its addresses
- * @param prefixBits how many leading bits of the IPv4 address name the network; 0 if its template is gone
+ * @param prefixBits how many leading bits of the IPv4 address name the network, or 0 if its template is gone
  * @param bridge the bridge that its virtual cable is plugged into
  * @param link the node's end of its virtual cable
- * @param init the PID of its init on the node; 0 if it ended
+ * @param init the PID of its init on the node, or 0 if it ended
  * @param processes how many processes are in it, with its init
  * @param startedAtMs its start, in milliseconds since 1970 UTC
  */

@@ -9,14 +9,14 @@ import java.util.stream.Stream;
 
 /**
  * A template of pods, which root grants: their network, the files of the node that they see, and their limits. A user
- * only picks a template. Immutable, read once from the configuration.
+ * only picks a template. It is immutable, and read once from the configuration.
  *
  * @param name the name, as in {@code [pods.NAME]}
  * @param network the network of the pods
  * @param shares the addresses of each user; no address is in two shares
  * @param mounts the directories of the node that the pods see
  * @param limits the limits of their memory and their processes
- * @param checkpointer the name of the checkpointer that moves them; empty if they cannot be moved
+ * @param checkpointer the name of the checkpointer that moves them, or empty if they cannot be moved
  */
 public record PodTemplate(
         String name,
@@ -130,7 +130,7 @@ public record PodTemplate(
         return shares.stream().anyMatch(share -> share.uid() == uid && share.has(address));
     }
 
-    /** Returns the IPv6 address that belongs to an IPv4 address; empty for none. */
+    /** Returns the IPv6 address that belongs to an IPv4 address, or empty for none. */
     String address6Of(Ipv4Address address) {
         return network.network6().map(six -> six.addressOf(address)).orElse("");
     }

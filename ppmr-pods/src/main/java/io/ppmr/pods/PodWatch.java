@@ -14,9 +14,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Keeps a pod of this node: waits for its end, and ends it when this process gets SIGTERM, SIGINT or SIGHUP, or when
- * its standard input is closed. So a pod does not outlive the command that made it. Create it before the pod; for one
- * thread.
+ * Keeps a pod of this node and waits for its end. It ends the pod when this process gets SIGTERM, SIGINT or SIGHUP, or
+ * when its standard input is closed. So a pod does not outlive the command that made it. Create it before the pod. It
+ * is for one thread.
  */
 final class PodWatch {
     /** The time limit for ending a pod, including a move of it. */
@@ -43,13 +43,13 @@ final class PodWatch {
                 // The content is ignored.
             }
         } catch (IOException e) {
-            // The client is gone: the same as the end of the input.
+            // The client is gone. This counts as the end of the input.
             out.println("ppmr: the standard input broke off: " + e.getMessage());
         }
         told.complete(null);
     }
 
-    /** Waits until a pod arrives; throws after the time limit. */
+    /** Waits until a pod arrives. Throws after the time limit. */
     PodStatus find(String name, Duration within) throws IOException, RequestException {
         long deadlineNs = System.nanoTime() + within.toNanos();
         while (true) {
@@ -64,7 +64,7 @@ final class PodWatch {
         }
     }
 
-    /** Prints the pod's address, and returns when the pod is gone; what it prints is for programs. */
+    /** Prints the pod's address for programs, and returns when the pod is gone. */
     void attach(PodStatus pod) throws IOException, RequestException {
         out.println("ppmr-pod " + pod.name() + " at " + pod.address() + "/" + pod.prefixBits());
         out.flush();
@@ -78,7 +78,7 @@ final class PodWatch {
         }
     }
 
-    /** Ends the pod after a migration of it; returns false if the pod is gone. */
+    /** Ends the pod after a migration of it. Returns false if the pod is gone. */
     private boolean stopped(PodStatus pod) throws IOException, RequestException {
         long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
         while (true) {

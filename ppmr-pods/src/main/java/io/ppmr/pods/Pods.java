@@ -46,10 +46,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The pods of this node: makes them as root for ordinary users, shows them, runs commands in them as their users, and
- * ends them. A user only picks what a template grants, and the kernel names the user. The records of pods are in a
+ * The pods of this node. As root it makes them for ordinary users, shows them, runs commands in them as their users,
+ * and ends them. A user only picks what a template grants, and the kernel names the user. The records of pods are in a
  * directory that only root can change, so pods outlive the service. The next service removes pods that a crashed one
- * left half made. Safe for any thread; two callers never work on one pod at a time.
+ * left half made. It is safe for any thread. Two callers never work on one pod at a time.
  */
 public final class Pods {
     private static final Logger LOG = LoggerFactory.getLogger(Pods.class);
@@ -61,13 +61,16 @@ public final class Pods {
     private static final Duration KILL_LIMIT = Duration.ofSeconds(10);
     /** The time limit for a command to start. */
     private static final Duration BEGIN_LIMIT = Duration.ofSeconds(10);
-    /** The time limit of a further command whose caller waits for it. */
+    /** The time limit of a further command with a waiting caller. */
     static final Duration EXECUTE_LIMIT = Duration.ofSeconds(60);
 
     private static final String UNNAMED = ".new-";
     /** The prefix of a folder that a thread removes: it is not a pod's, and no other thread removes it. */
     private static final String REMOVED = ".gone-";
-    /** The age of a folder that a crashed service left: filling or removing one takes milliseconds. */
+    /**
+     * Minimum age of a folder that counts as left by a crashed service. Filling or removing a folder takes
+     * milliseconds.
+     */
     private static final Duration LEFT_BEHIND = Duration.ofMinutes(1);
 
     private static final String LOCK = "lock";
@@ -84,7 +87,7 @@ public final class Pods {
     private final SignalSender signals = new SignalSender(processes);
     private final PodEnds ends = new PodEnds(processes);
     private final RareLog log = new RareLog(LOG::warn);
-    /** The locks of the pods that callers of this service work on, by id; guarded by this. */
+    /** The locks of the pods that callers of this service work on, by id. Guarded by this. */
     private final Map<String, FileChannel> busy = new HashMap<>();
 
     /**
@@ -107,7 +110,7 @@ public final class Pods {
     public record Executed(int exitCode, String output, boolean cut) {}
 
     /**
-     * The pods of a node; reads nothing before {@link #prepare}.
+     * Creates the pods of a node. Reads nothing before {@link #prepare}.
      *
      * @param templates what root grants, by name
      * @param settings of all pods
@@ -172,7 +175,7 @@ public final class Pods {
 
     // ---- making one --------------------------------------------------------------------------------------------
 
-    /** Makes a pod and starts its command; removes the pod if that fails. */
+    /** Makes a pod and starts its command. Removes the pod if that fails. */
     public PodStatus run(PodUser caller, PodOrder order) throws IOException, RequestException {
         if (!PodOrder.isName(order.name())) {
             throw new RequestException("a pod's name has up to 32 small letters, digits and hyphens, none of these at"
@@ -293,7 +296,7 @@ public final class Pods {
         }
     }
 
-    /** Locks a pod's folder; empty if another service has locked it. */
+    /** Locks a pod's folder. Returns empty if another service locked it. */
     private static Optional<FileChannel> lock(Path folder) throws IOException {
         FileChannel channel =
                 FileChannel.open(folder.resolve(LOCK), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
@@ -308,7 +311,7 @@ public final class Pods {
         return taken ? Optional.of(channel) : Optional.empty();
     }
 
-    /** Locks a pod for this caller; false if another caller has locked it, here or in another service. */
+    /** Locks a pod for this caller. Returns false if another caller locked it, here or in another service. */
     private synchronized boolean take(PodRecord pod) throws IOException {
         if (busy.containsKey(pod.id())) {
             return false;
@@ -432,7 +435,7 @@ public final class Pods {
         return offered() ? records().stream().filter(pod -> pod.movesBy(move)).toList() : List.of();
     }
 
-    /** Describes a pod to the node to which it moves; empty if its template is gone. */
+    /** Describes a pod to the node to which it moves. Returns empty if its template is gone. */
     public Optional<PodFacts> facts(PodRecord pod) {
         return template(pod.specification().template())
                 .map(template -> new PodFacts(
@@ -447,7 +450,7 @@ public final class Pods {
                         true));
     }
 
-    /** Returns the name of the checkpointer that moves a pod; empty if it cannot be moved. */
+    /** Returns the name of the checkpointer that moves a pod, or empty if the pod cannot be moved. */
     public Optional<String> checkpointerOf(PodRecord pod) {
         return template(pod.specification().template()).flatMap(PodTemplate::checkpointer);
     }
@@ -502,7 +505,7 @@ public final class Pods {
      *
      * @param detached whether the command continues as a child of the pod's init; otherwise its output is returned
      *     within {@link #EXECUTE_LIMIT}
-     * @param output the budget of its output; stays open as long as the caller keeps the answer
+     * @param output the budget of its output, open until the caller drops the answer
      */
     public Executed execute(PodUser caller, PodOrder order, boolean detached, OutputBudget.BudgetShare output)
             throws IOException, RequestException {
@@ -591,7 +594,7 @@ public final class Pods {
 
     // ---- taking them away --------------------------------------------------------------------------------------
 
-    /** Removes ended pods, and pods that a crashed service left half made; does not wait for locked ones. */
+    /** Removes ended pods, and pods that a crashed service left half made. Does not wait for locked ones. */
     private void sweep() {
         List<PodRecord> ended = new ArrayList<>();
         synchronized (this) {
@@ -666,7 +669,7 @@ public final class Pods {
         }
     }
 
-    /** Removes all resources of the pod; idempotent. The record is deleted last. */
+    /** Removes all resources of the pod. Idempotent. The record is deleted last. */
     void remove(Path folder, PodRecord pod) throws IOException {
         if (pod.init() != null) {
             try {
@@ -689,7 +692,7 @@ public final class Pods {
         }
     }
 
-    /** Claims a folder for removal by this caller; empty if another thread or service removes it. */
+    /** Claims a folder for removal by this caller. Returns empty if another thread or service removes it. */
     private Optional<Path> claim(Path folder) throws IOException {
         Path own = runtime.settings().directory().resolve(REMOVED + UUID.randomUUID());
         try {
@@ -736,7 +739,7 @@ public final class Pods {
         }
     }
 
-    /** Reads all records. Removes folders without a record: nothing of their pods was made. */
+    /** Reads all records. Removes folders without a record, because nothing of their pods was made. */
     List<PodRecord> records() throws IOException {
         List<PodRecord> all = new ArrayList<>();
         try (DirectoryStream<Path> folders =

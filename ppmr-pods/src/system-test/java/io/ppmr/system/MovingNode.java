@@ -19,15 +19,15 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Assumptions;
 
-/**
- * A {@link BridgedNode} of a test. What CRIU is told goes through a script, so that a test can have a restore fail, or
- * wait.
- */
+/** A {@link BridgedNode} of a test. A script has CRIU's arguments, so that a test can have a restore fail, or wait. */
 final class MovingNode {
     static final Duration LIMIT = BridgedNode.LIMIT;
     private static final List<String> STEPS = List.of("dump", "restore", "cable-out", "cut", "cable-in", "announce");
 
-    /** A function of sh(1) that waits as long as a file of that step is there, and has its PID in another meanwhile. */
+    /**
+     * A function of sh(1) that waits while a file of that step exists. It stores its PID in another file during the
+     * wait.
+     */
     private static final String HOLD = """
             hold() {
                 while [ -e "%1$s/hold-$1" ]; do echo $$ >"%1$s/waits-$1"; sleep 0.02; done
@@ -36,7 +36,7 @@ final class MovingNode {
 
     private final BridgedNode node;
 
-    /** Skips the caller's tests, and says why, where no user's pod can be moved. */
+    /** Skips the caller's tests, with the reason, where no user's pod can be moved. */
     static void assumePossible() throws Exception {
         PodNode.assumePossible();
         Assumptions.assumeTrue(!System.getenv().getOrDefault("PPMR_CRIU", "").isBlank(), "needs CRIU (./ppmr setup)");
@@ -46,7 +46,9 @@ final class MovingNode {
         this(testbed, number, "tmp = \"8m\"\nshm = \"8m\"");
     }
 
-    /** @param pods further lines of the template of its pods, here and where they are moved to */
+    /**
+     * @param pods further lines of the template of its pods, here and on the nodes they are moved to
+     */
     MovingNode(Testbed testbed, int number, String pods) throws Exception {
         Path criu = testbed.folder().resolve("criu-" + number);
         node = new BridgedNode(testbed, number, List.of(criu.toString()), pods);
@@ -117,7 +119,7 @@ final class MovingNode {
         Conditions.until(LIMIT, step + " is about to begin", () -> Files.exists(folder().resolve("waits-" + step)));
     }
 
-    /** Ends the wait; what has waited has gone on when this returns, or is dead. */
+    /** Ends the wait. The waiting process continued or is dead when this returns. */
     void letGo(String step) throws IOException, InterruptedException {
         Files.deleteIfExists(folder().resolve("hold-" + step));
         run(
@@ -133,7 +135,7 @@ final class MovingNode {
         Files.createFile(folder().resolve("kill-" + command));
     }
 
-    /** Ends all that tests have told the tools here. */
+    /** Removes all faults that tests injected into the tools here. */
     void forgetFaults() throws IOException {
         for (String step : STEPS) {
             for (String what : List.of("hold-", "waits-", "kill-")) {
@@ -151,7 +153,7 @@ final class MovingNode {
         BridgedNode.connect(a.node, b.node);
     }
 
-    /** Takes a network card of the machine for itself, and joins it to its bridge. */
+    /** Moves a network card of the machine into this node, and connects it to its bridge. */
     void plugIn(String card) throws IOException, InterruptedException {
         Command.of(List.of(
                         "ip",
@@ -166,7 +168,7 @@ final class MovingNode {
         run("ip", "link", "set", "dev", card, "master", "br0", "up");
     }
 
-    /** Has its services tell others when a pod's address is away; before they are started. */
+    /** Configures its services to notify others when a pod's address is away. Call it before they start. */
     void tellPeers(List<String> endpoints) {
         node.tellPeers(endpoints);
     }
@@ -205,7 +207,9 @@ final class MovingNode {
         node.startTarget("br0", template, "[1]");
     }
 
-    /** @param trusted the users whose pods it takes */
+    /**
+     * @param trusted the users whose pods it accepts
+     */
     void startTargetTrusting(String trusted) throws Exception {
         node.startTarget("br0", "", trusted);
     }
@@ -227,7 +231,7 @@ final class MovingNode {
         return node.run(words);
     }
 
-    /** Starts something on the node, as root; it is ended by close(). */
+    /** Starts a program on the node, as root. close() ends it. */
     Spawned spawn(String... words) throws IOException {
         return new Spawned(words(words), Files.createTempFile(folder(), words[0], ".log"));
     }
@@ -240,12 +244,12 @@ final class MovingNode {
         return node.runPod(name, at, command);
     }
 
-    /** The same for a pod of a job. */
+    /** Runs a pod of a job. */
     PodStatus runPodOf(String job, String name, String at, String... command) throws IOException, RequestException {
         return node.runPodOf(job, name, at, command);
     }
 
-    /** Gives a path of a pod's as this JVM sees it. */
+    /** Returns a path of a pod's in this JVM's namespace. */
     Path within(PodStatus pod, String path) throws IOException {
         return Path.of("/proc/" + node.pidOf(pod) + "/root" + path);
     }
@@ -273,12 +277,12 @@ final class MovingNode {
                 LIMIT, "pod " + pod.name() + " says " + text, () -> said(pod).contains(text));
     }
 
-    /** Has a pod, or all of a job, moved, and gives what the command said. */
+    /** Moves a pod, or all of a job, and returns the command's output. */
     PpmrCommand move(String pod, MovingNode to) throws Exception {
         return PpmrCommand.run("migrate", "--socket", socket().toString(), pod, "--to", to.endpoint());
     }
 
-    /** An ordinary user asks the source in its own words; the first line of the answer. */
+    /** An ordinary user sends a request to the source. Returns the first line of the answer. */
     String askAs(int uid, String request) throws IOException, InterruptedException {
         return Command.of(List.of(
                         "setpriv",
@@ -312,8 +316,8 @@ final class MovingNode {
     }
 
     /**
-     * Waits until the target here has heard that the image of a migration's first attempt is whole. From then on it may
-     * vote; before that nobody opens the file that CRIU writes last.
+     * Waits until the target here received the message that the image of a migration's first attempt is whole. From
+     * then on it may vote. Before that, no process opens the file that CRIU writes last.
      */
     void awaitWholeImage(String id) throws IOException, InterruptedException {
         Path last = folder().resolve("target-mount").resolve(id + ".1/rank-0/inventory.img");
@@ -327,17 +331,17 @@ final class MovingNode {
         return Command.of(words).run(LIMIT).requireOutput();
     }
 
-    /** Ends a pod and its cable, as when the node loses its power; the service is ended before. */
+    /** Ends a pod and its veth pair, as when the node loses its power. The service must have ended. */
     void losePod(PodStatus pod) throws IOException, InterruptedException {
         ProcessHandle.of(node.pidOf(pod)).ifPresent(ProcessHandle::destroyForcibly);
-        // The kernel takes it away itself a moment after the pod has ended.
+        // The kernel removes it itself shortly after the pod ended.
         String link = pod.link();
         run("sh", "-c", "ip link delete dev " + link + " || ! ip link show dev " + link);
     }
 
     /**
-     * The same of whatever is here of a pod, half restored or about to be ended; what the services here have started
-     * ends, too. A service continues, which stands for one on another node.
+     * Kills everything of a pod here, including a half restored pod or an ending one, and the processes that the
+     * services here started. One service continues, because it represents a service on another node.
      */
     void loseAllOf(PodStatus pod) throws IOException, InterruptedException {
         run("sh", "-c", """

@@ -29,7 +29,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Jobs of Debian's Open MPI and MPICH, unmodified, whose ranks live in pods of three nodes, while these pods move. */
+/** Jobs of Debian's Open MPI and MPICH, unmodified, whose ranks are in pods of three nodes, while these pods move. */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 @Tag("soak")
 class MpiMoveIT {
@@ -107,7 +107,7 @@ class MpiMoveIT {
         return pods;
     }
 
-    /** Starts the job on the first node, outside of its pod; what it says goes to a file. */
+    /** Starts the job on the first node, outside of its pod. A file gets its output. */
     private Path run(String mpi, List<String> pods) throws IOException {
         Path output = Files.createTempFile(testbed.folder(), "mpirun", ".log");
         List<String> all = new ArrayList<>(
@@ -178,7 +178,7 @@ class MpiMoveIT {
         assertEquals(ring.apart(pods, result.rounds()).sum(), result.sum());
     }
 
-    /** Has the job end, and gives what it has computed before MPI_Finalize. */
+    /** Ends the job, and returns its results before MPI_Finalize. */
     private MpiRing.Result result(Path output) throws Exception {
         Files.createFile(stop());
         Conditions.until(MpiRing.LIMIT, "the result is out", () -> {
@@ -259,10 +259,10 @@ class MpiMoveIT {
      * A run of the HPC Challenge benchmark.
      *
      * @param output what it has written
-     * @param moves how often pods of its ranks were moved meanwhile
+     * @param moves the number of moves of its ranks' pods during the run
      */
     private record Challenge(String output, int moves, double seconds) {
-        /** Gives a figure of the summary. */
+        /** Returns a figure of the summary. */
         String figure(String name) {
             return output.lines()
                     .filter(line -> line.startsWith(name + "="))
@@ -270,7 +270,7 @@ class MpiMoveIT {
                     .orElseThrow();
         }
 
-        /** By the checks that it has itself: of HPL, PTRANS, FFT and RandomAccess. */
+        /** Uses its own checks of HPL, PTRANS, FFT and RandomAccess. */
         void requireItsOwnChecks() {
             assertTrue(output.contains("End of HPC Challenge tests") && output.contains("\nSuccess=1\n"), output);
             assertTrue(output.lines().filter(line -> line.contains("PASSED")).count() > 2, output);
@@ -287,7 +287,7 @@ class MpiMoveIT {
         }
     }
 
-    /** Runs it over the pods, a small problem, and moves the second and the third pod in turn until it has ended. */
+    /** Runs a small problem over the pods, and moves the second and the third pod in turn until it ends. */
     private Challenge challenge(boolean moving) throws Exception {
         List<String> pods = pods();
         PodStatus first = NODE.get(0).list("source").get(0);
@@ -307,7 +307,7 @@ class MpiMoveIT {
                 .start();
         started.add(job);
         Path output = NODE.get(0).within(first, "/tmp/hpccoutf.txt");
-        // Before that mpirun still looks for the pods where they were.
+        // Before that, mpirun still connects to the pods' first places.
         Conditions.until(HPCC_LIMIT, "its ranks compute: " + Files.readString(said), () -> Files.exists(output));
         int moves = 0;
         int[] at = {0, 1, 2, 3};
@@ -315,7 +315,7 @@ class MpiMoveIT {
             int pod = 2 + moves % 2;
             int to = 5 - at[pod];
             PpmrCommand moved = NODE.get(at[pod] - 1).move("1/ring" + pod, NODE.get(to - 1));
-            // Its daemons may end while it is looked at.
+            // Its daemons may end during the check.
             assertTrue(moved.exitCode() == 0 || job.waitFor(60, TimeUnit.SECONDS), moved.said());
             moves += moved.exitCode() == 0 ? 1 : 0;
             at[pod] = moved.exitCode() == 0 ? to : at[pod];
@@ -327,8 +327,8 @@ class MpiMoveIT {
     }
 
     /**
-     * All its sections are computed by ranks of which some move, in as many runs as a hundred moves take; their figures
-     * are printed beside an unmoved run's.
+     * All its sections are computed by ranks of which some move, in the number of runs that a hundred moves need. Their
+     * figures are printed beside an unmoved run's.
      */
     @Test
     @Timeout(value = 7200, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)

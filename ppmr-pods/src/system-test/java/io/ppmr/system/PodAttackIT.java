@@ -28,7 +28,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Users who ask for pods, and by pods, for what nobody has granted them. */
+/** Users who request pods, and through pods, privileges that were not granted. */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class PodAttackIT {
     private static final String SLEEP = "\"command\": [\"sleep\", \"600\"]";
@@ -123,7 +123,7 @@ class PodAttackIT {
         requireNothingMade();
     }
 
-    /** The runtime gives its own standard streams to the pod's user, who could then close them to everybody. */
+    /** The runtime passes its own standard streams to the pod's user, who could then close them for all users. */
     @Test
     void shouldLeaveTheNodesNullDeviceToRootWhenAPodIsMadeAndEntered() throws Exception {
         Path device = Path.of("/dev/null");
@@ -184,7 +184,7 @@ class PodAttackIT {
         }
     }
 
-    /** A terminal obeys ESC and a letter, and their one-character forms; a line end could forge a line. */
+    /** A terminal obeys ESC and a letter, and their one-character forms. A line end could forge a line. */
     @Test
     void shouldShowAsTextWhatATerminalWouldObeyInAUsersWords() throws Exception {
         String words = "\"command\": [\"sleep\", \"600\", \"\\u001b[2J\\nforged \\u009b1m\"]";
@@ -249,7 +249,7 @@ class PodAttackIT {
                             .path("pods")
                             .toString());
         }
-        // Whoever controls the service may end everybody's, and be no other user.
+        // A user who controls the service may end every user's pods, and act as no other user.
         assertEquals(
                 1,
                 node.ask(PodNode.CONTROLLER, "{\"request\": \"pod_list\"}")
@@ -356,7 +356,7 @@ class PodAttackIT {
                             == 0,
                     attack);
         }
-        // What is set-user-ID on the node gives nothing here.
+        // A set-user-ID program of the node grants no privilege here.
         assertEquals(
                 "1",
                 node.execute("1/mine", "sh", "-c", "cp /usr/bin/id /tmp/id; chmod 4755 /tmp/id; /tmp/id -u")
@@ -367,8 +367,8 @@ class PodAttackIT {
     }
 
     /**
-     * Ends the init of a pod that is being made, as its user can, and has another process in networks of the user's get
-     * its PID. The user would try that often; here the kernel is told which PID comes next.
+     * Ends the init of a pod that is being made, as its user can. Then another process in networks of the user's gets
+     * its PID. The user would retry until that succeeds. Here the test sets the kernel's next PID.
      */
     private static final String EXCHANGE = """
             my $caught = shift; my $pid;
@@ -408,7 +408,7 @@ class PodAttackIT {
         requireNothingMade();
     }
 
-    /** With a user namespace a user would have all capabilities there; a Landlock domain would be lost by a move. */
+    /** With a user namespace a user would have all capabilities there. A Landlock domain would be lost by a move. */
     @Test
     void shouldRefuseUserNamespacesAndSandboxesWhenAUserIsInAPod() throws Exception {
         JsonNode made = run(PodNode.OWNER, "\"name\": \"mine\", \"template\": \"usual\", " + SLEEP);

@@ -22,10 +22,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /**
- * Moves a pod of a ring of TCP connections between two emulated machines, which {@code PodGuestsIT} boots one after the
- * other with a cable between them, and back. It runs in both. The machine that comes first, the older one, has one of
- * the three pods, the younger one has two, of which one is moved. They tell each other how far they are by files in the
- * folder that both share.
+ * Moves a pod of a ring of TCP connections between two emulated machines, and back. {@code PodGuestsIT} boots them one
+ * after the other with a virtual cable between them. It runs in both. The older machine, which boots first, has one of
+ * the three pods. The younger machine has two, and one of them is moved. They report their progress to each other by
+ * files in the shared folder.
  */
 class PodBetweenGuests {
     private static final String OLDER = "10.20.0.202:7411";
@@ -34,8 +34,8 @@ class PodBetweenGuests {
     private static final Pattern ROUND = Pattern.compile("round (\\d+) leap (\\d+)");
 
     /**
-     * Passes a number on to the next pod, one larger, and checks that it comes round three larger. Looks at the
-     * monotonic clock each time: says the longest time between two looks, in seconds, and whether it went back.
+     * Sends a number, increased by one, to the next pod, and checks that it returns three larger. Reads the monotonic
+     * clock each time. Prints the longest time between two readings, in seconds, and whether the clock went back.
      */
     private static final String RING = """
             use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC sleep); use IO::Socket::INET;
@@ -72,7 +72,7 @@ class PodBetweenGuests {
 
     @BeforeEach
     void findTheSharedFolder() throws IOException {
-        // A line of the launcher: the share's name, and where it is.
+        // A line of the launcher with the share's name and its place.
         shared = Path.of(
                 Files.readString(Path.of("/run/ppmr-guest/shares")).strip().split(" ", 2)[1]);
         testbed = Testbed.create("guests");
@@ -180,7 +180,7 @@ class PodBetweenGuests {
         assertFalse(node.said(pod).matches("(?s).*(wrong|lost).*"), node.said(pod));
     }
 
-    /** A clock of the machine that it is on would have leapt by the difference, or gone back. */
+    /** A clock of its current machine would have leapt by the difference, or gone back. */
     private void requireItsClock(PodStatus pod, double differenceSeconds) throws IOException {
         String said = node.said(pod);
         assertFalse(said.contains("the clock went back"), said);
@@ -188,7 +188,7 @@ class PodBetweenGuests {
         assertTrue(leapSeconds < differenceSeconds, leapSeconds + " s, uptimes differ by " + differenceSeconds + " s");
     }
 
-    /** By the clock that both machines have from the host. */
+    /** Returns the boot time by the clock that both machines get from the host. */
     private static double bootedAtSeconds() throws IOException {
         String upSeconds = Files.readString(Path.of("/proc/uptime")).split(" ", 2)[0];
         return System.currentTimeMillis() / 1e3 - Double.parseDouble(upSeconds);

@@ -37,7 +37,7 @@ class PodConntrackInGuest {
             PodStatus pod = a.runPodAt("asked", "10.20.0.14", "sh", "-c", "while sleep 0.1; do echo runs; done");
             a.await(pod, "runs");
             setLoader("/bin/false");
-            // It is not there where nothing has asked for it.
+            // The module is missing if nothing loaded it.
             Command.of(List.of("rmmod", "nf_conntrack_netlink")).run(MovingNode.LIMIT);
             assertFalse(LibC.listsTrackedConnections());
             PpmrCommand refused = a.move("1/asked", b);

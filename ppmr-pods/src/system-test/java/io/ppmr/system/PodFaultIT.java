@@ -28,15 +28,17 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * The table of faults of a pod that moves: one pod lives then, and the connection with its peer; or it is lost with its
- * node, and its address is free. {@code -Dppmr.fault=WORDS,WORDS} runs only the cases whose names contain one of them.
+ * The table of faults of a pod that moves. In each case one pod lives, with the connection to its peer. Or the pod is
+ * lost with its node, and its address is free. {@code -Dppmr.fault=WORDS,WORDS} runs only the cases whose names contain
+ * one of them.
  */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class PodFaultIT {
     /**
-     * A column is a step that is about to be done when the fault comes: the original's cable goes out; CRIU dumps it;
-     * CRIU restores it; the target has voted; the decision is on the disk and the original's cable is about to be
-     * deleted; the copy's cable goes in; the copy's address is announced, after which it is continued.
+     * A column is the next step when the fault occurs. First, the original's veth pair is set down, CRIU dumps the
+     * original, and CRIU restores it. Then the target has voted. Then the decision is on the disk, and the original's
+     * veth pair will be deleted. Then the copy's veth pair is set up. Last, the copy's address is announced, and the
+     * copy continues after that.
      */
     static final String TABLE = """
             | Fault | cable out | dump | restore | vote | decision | cable in | announcement |
@@ -98,7 +100,7 @@ class PodFaultIT {
         }
     }
 
-    /** As before a case; what has gone wrong is no other case's. */
+    /** Restores the state before a case, so that a failure does not affect the next case. */
     private static void putInOrder() throws Exception {
         a.forgetFaults();
         b.forgetFaults();
@@ -110,7 +112,7 @@ class PodFaultIT {
             for (PodStatus pod : node.list(serviceOf(node))) {
                 String socket = node.folder().resolve(serviceOf(node) + ".sock").toString();
                 PpmrCommand stopped = PpmrCommand.run("pod", "stop", "--socket", socket, pod.name());
-                // One whose peer was stopped before may end by itself.
+                // A pod whose peer was stopped before may have ended without a request.
                 assertTrue(
                         stopped.exitCode() == 0
                                 || node.list(serviceOf(node)).stream()
@@ -212,7 +214,7 @@ class PodFaultIT {
         });
     }
 
-    /** The node whose tools wait at a step, and the step's name there; the vote is none of a tool's. */
+    /** The node whose tools wait at a step, and the step's name there. The vote is no step of a tool. */
     private record Place(MovingNode node, String step) {
         static Place of(String column) {
             return switch (column) {
@@ -287,7 +289,7 @@ class PodFaultIT {
         Files.createFile(b.folder().resolve("off"));
     }
 
-    /** It comes back empty, except for the peer, which stands for one on another node. */
+    /** The node returns empty, except for the peer, which represents a peer on another node. */
     private void targetNodeLost(Place place) throws Exception {
         b.target().kill();
         b.loseAllOf(pair.client());
@@ -306,7 +308,7 @@ class PodFaultIT {
     /** The holder is a child of {@code ppmr-pages target}, with its command line and another name. */
     private static final String HOLDER = "ppmr-pages target (ppmr-holder)";
 
-    /** By its own words, before those of what it starts, and by the folder of the node. */
+    /** Finds a program by its own words, which precede those of its children, and by the folder of the node. */
     private static List<ProcessHandle> running(MovingNode node, String words) {
         return ProcessHandle.allProcesses()
                 .filter(process -> {
@@ -366,7 +368,7 @@ class PodFaultIT {
         }
     }
 
-    /** Waits until a node has it and no migration has it any more; then its connection continues. */
+    /** Waits until a node has it and no migration holds it. Then its connection continues. */
     private static void requireLives(MovingNode node, PpmrCommand said) throws Exception {
         Conditions.until(
                 MovingNode.LIMIT,

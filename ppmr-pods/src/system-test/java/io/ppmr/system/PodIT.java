@@ -33,7 +33,10 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Pods of ordinary users on two nodes whose bridges are joined: what is their own, and what is left of them. */
+/**
+ * Pods of ordinary users on two nodes whose bridges are connected. Tests which resources are their own, and that all
+ * are removed.
+ */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class PodIT {
     private static final String NO_CAPABILITIES = "0000000000000000";
@@ -192,7 +195,7 @@ class PodIT {
         }
     }
 
-    /** Returns whether this machine lets root make cgroups of version 1 or 2 where the runtime makes them. */
+    /** Returns true if root can make cgroups of version 1 or 2 where the runtime makes them. */
     private static boolean hasCgroups() {
         return Stream.of("/sys/fs/cgroup", "/sys/fs/cgroup/pids")
                 .map(Path::of)
@@ -253,7 +256,7 @@ class PodIT {
         Path pods = a.folder().resolve("pods");
         assertTrue(a.run("cat", "/proc/self/mountinfo").contains(pods.resolve("1-short/net") + " "));
         a.execute("1/short", "touch", "/tmp/go");
-        // Nobody asks: a network without a pod would answer for its address.
+        // This sends no query, because a network without a pod would answer for its address.
         Conditions.until("nothing is left of it", () -> {
             try (Stream<Path> left = Files.list(pods)) {
                 return left.findAny().isEmpty();
@@ -286,7 +289,7 @@ class PodIT {
         a.awaitOutput("1/stubborn", "ready");
         long beganNs = System.nanoTime();
         assertEquals("ended", a.stop("1/stubborn").state());
-        // It was given its time.
+        // It had the full time.
         assertTrue(System.nanoTime() - beganNs >= TimeUnit.SECONDS.toNanos(10));
         requireNothingLeft(a);
     }
@@ -413,7 +416,7 @@ class PodIT {
         assertTrue(byInput.waitFor(PodNode.LIMIT.toSeconds(), TimeUnit.SECONDS), Files.readString(first));
         assertEquals(0, byInput.exitValue(), Files.readString(first));
         assertEquals(List.of("1/second"), a.list().stream().map(PodStatus::name).toList());
-        // Of the node's processes alone.
+        // The signal goes only to the node's processes.
         a.run("sh", "-c", "kill -TERM $(pgrep -f 'pod run --attach .* [s]econd')");
         assertTrue(bySignal.waitFor(PodNode.LIMIT.toSeconds(), TimeUnit.SECONDS), Files.readString(second));
         assertEquals(0, bySignal.exitValue(), Files.readString(second));

@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 @Tag("soak")
 class PodIpv6IT {
-    /** Sends blocks by a connection to each address, in turn, and checks what comes back. */
+    /** Sends blocks through a connection to each address, in turn, and checks the answers. */
     private static final String CLIENT = """
             use IO::Socket::IP; $| = 1; $SIG{PIPE} = "IGNORE"; my @all;
             for my $at (@ARGV) {
@@ -135,11 +135,11 @@ class PodIpv6IT {
         assertEquals(0, moved.exitCode(), moved.said());
         assertEquals("fd00:20::a14:c", client(b).addresses().address6());
         requireMoreRounds(b, client(b));
-        // And back, while its peer stays where it is.
+        // Moves it back, while its peer stays.
         PpmrCommand back = b.move("1/client", a);
         assertEquals(0, back.exitCode(), back.said());
         requireMoreRounds(a, client(a));
-        // The address that it has is the one that it was given, and none more than the link's own.
+        // It has only its configured address and the link's own.
         String addresses = a.run(
                 "nsenter",
                 "--target",

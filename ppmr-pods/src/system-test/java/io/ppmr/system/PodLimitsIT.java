@@ -70,14 +70,16 @@ class PodLimitsIT {
         return node.run("cat", cgroup.resolve(file).toString()).strip();
     }
 
-    /** A source does not wait for a target that has failed before it could vote: that one clears up by itself. */
+    /**
+     * A source does not wait for a target that failed before it could vote. That target cleans up without a request.
+     */
     private static void requireNone(MovingNode node) throws Exception {
         Conditions.until(MovingNode.LIMIT, "nothing is left of the pod's cgroups", () -> node.run(
                         "sh", "-c", "ls -d " + MEMORY + " " + TASKS + " 2>/dev/null || true")
                 .isEmpty());
     }
 
-    /** The runtime knows nothing of this pod, so a program of ours enters it. */
+    /** The runtime has no record of this pod, so a program of ours enters it. */
     private static void requireNothingMoreInAFurtherCommand() throws Exception {
         String said = execute(
                 "cat /proc/self/status /proc/self/limits /proc/self/cgroup /proc/self/environ; ls -l /proc/self/fd;"

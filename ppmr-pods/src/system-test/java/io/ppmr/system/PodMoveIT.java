@@ -119,7 +119,7 @@ class PodMoveIT {
         assertEquals(List.of(), a.list("source"));
         assertFalse(a.hasLink(client.link()));
         assertEquals(List.of(), folders(a));
-        // And back, while its peer stays where it is.
+        // Moves it back, while its peer stays.
         PpmrCommand back = b.move("1/client", a);
         assertEquals(0, back.exitCode(), back.said());
         requireMoreRounds(a, a.only());
@@ -128,8 +128,8 @@ class PodMoveIT {
     }
 
     /**
-     * Its children write to it without an end, and the kernel still sends when they are stopped: it paces them
-     * (SO_MAX_PACING_RATE). It checks what comes, and says how far the slowest is.
+     * Its children write to it endlessly, and the kernel still sends when they are stopped, because it paces them
+     * (SO_MAX_PACING_RATE). It checks what arrives, and reports the progress of the slowest child.
      */
     private static final String FAMILY = """
             $| = 1; $SIG{CHLD} = "IGNORE";
@@ -155,7 +155,7 @@ class PodMoveIT {
             }
             """;
 
-    /** CRIU takes the two ends of a connection one after the other, and restores them so. */
+    /** CRIU dumps the two ends of a connection one after the other, and restores them in that order. */
     @Tag("soak")
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
@@ -175,7 +175,7 @@ class PodMoveIT {
             PpmrCommand back = b.move("1/client", a);
             assertEquals(0, back.exitCode(), back.said());
             requireMoreRounds(a, a.only());
-            // And where it stays.
+            // The pod also stays where it is.
             Files.createFile(b.folder().resolve("fail"));
             PpmrCommand failed = a.move("1/client", b);
             assertNotEquals(0, failed.exitCode(), failed.said());
@@ -277,7 +277,7 @@ class PodMoveIT {
         }
     }
 
-    /** One in 256 processes has its stack where CRIU streams nothing: then another is taken. */
+    /** One in 256 processes has its stack where CRIU streams nothing. Then the test uses another process. */
     @Tag("soak")
     @Test
     void shouldBeStreamedWithItsConnectionWhenItHasMuchMemory() throws Exception {
@@ -311,7 +311,7 @@ class PodMoveIT {
         Files.createFile(b.folder().resolve("fail"));
         PpmrCommand failed = a.move("1/client", b);
         assertNotEquals(0, failed.exitCode(), failed.said());
-        // Nobody else tells the pods there, which would be quiet towards it until their lease ends.
+        // No other service notifies the pods there. They would not send to it until their lease ends.
         Conditions.until(MovingNode.LIMIT, "the target's pods are told that it is back", () -> b.target()
                 .log()
                 .contains("address 10.20.0.12 is back"));
@@ -325,7 +325,7 @@ class PodMoveIT {
         assertEquals(0, moved.exitCode(), moved.said());
     }
 
-    /** TCP tries again each second in pods, however long one was held, where the kernel can be told so (Linux 6.15). */
+    /** TCP retransmits each second in pods after any pause, if the kernel has that option (Linux 6.15). */
     @Tag("soak")
     @Test
     void shouldGoOnSoonWithItsConnectionWhenItWasHeldForHalfAMinute() throws Exception {
@@ -361,7 +361,7 @@ class PodMoveIT {
         return PodPair.start(a, b, memory);
     }
 
-    /** Asks for the move, and waits until the copy is about to be restored, which waits. */
+    /** Requests the move, and waits until the copy's restore starts, which waits. */
     private static CompletableFuture<PpmrCommand> moveIntoAWait() throws Exception {
         return moveIntoAWait("1/client");
     }
@@ -491,7 +491,7 @@ class PodMoveIT {
 
     // ---- several pods of one job -------------------------------------------------------------------------------
 
-    /** Two pods of one job here, each with a peer on the other node; the first is streamed where it is large. */
+    /** Two pods of one job here, each with a peer on the other node. A large first pod is streamed. */
     private static List<PodPair> job(Memory memory) throws Exception {
         PodStatus server = b.runPodAt("server2", "10.20.0.18", "perl", "-MIO::Socket::INET", "-e", PodPair.SERVER);
         b.await(server, "listens");
@@ -618,7 +618,7 @@ class PodMoveIT {
         requireMoreRounds(a, pairs.get(0).client());
     }
 
-    /** The node is lost as a whole after the vote; its service comes back on an empty node. */
+    /** The node is lost as a whole after the vote. Its service returns on an empty node. */
     @Tag("soak")
     @Test
     void shouldGoOnThereWhenTheSourcesNodeIsLostAfterTheVoteAndFenced() throws Exception {
@@ -722,7 +722,10 @@ class PodMoveIT {
         requireRefusal("Multipath TCP");
     }
 
-    /** The kernel shows a session keyring to no other process: as the page on CRIU says, it is left out. */
+    /**
+     * The kernel shows a session keyring to no other process. Therefore it is left out, as documented on the page about
+     * CRIU.
+     */
     @Tag("soak")
     @Test
     void shouldHaveAnEmptySessionKeyringWhenAPodIsMoved() throws Exception {

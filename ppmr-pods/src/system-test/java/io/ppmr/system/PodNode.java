@@ -24,9 +24,9 @@ import java.util.List;
 import org.junit.jupiter.api.Assumptions;
 
 /**
- * A node with a bridge, and a source's service in it that grants pods: 10.20.0.N0 to N4 to user 1, N5 to N9 to user 8.
- * The group of user 5 controls the service, user 9 has nothing. All of these are in every node's user database. The
- * test's own process is root. All of it belongs to the {@link Testbed}.
+ * A node with a bridge, and a source's service in it that grants pods. 10.20.0.N0 to N4 belong to user 1, N5 to N9 to
+ * user 8. The group of user 5 controls the service. User 9 has no privilege. All of these are in every node's user
+ * database. The test's own process is root. All of it belongs to the {@link Testbed}.
  */
 final class PodNode {
     static final int OWNER = 1;
@@ -39,7 +39,7 @@ final class PodNode {
             "$SIG{PIPE} = 'IGNORE'; my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die \"connect: $!\";"
                     + " print $s \"$ARGV[1]\\n\"; print scalar <$s>";
 
-    /** Skips the caller's tests, and says why, where no pods can be made. */
+    /** Skips the caller's tests, with the reason, where no pods can be made. */
     static void assumePossible() throws Exception {
         Assumptions.assumeTrue(
                 Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "needs root: nodes are namespaces");
@@ -100,7 +100,7 @@ final class PodNode {
         b.run("ip", "link", "set", cable, "master", "br0", "up");
     }
 
-    /** Gives the words that run a command on the node. */
+    /** Returns the words that run a command on the node. */
     List<String> words(String... command) {
         return node.command(List.of(command)).command();
     }
@@ -193,7 +193,7 @@ final class PodNode {
         }
     }
 
-    /** Waits until a pod's command has written something that a text is in, and gives all of it. */
+    /** Waits until a pod's command wrote a text, and returns all of its output. */
     String awaitOutput(String pod, String text) throws Exception {
         List<String> said = new ArrayList<>(List.of(""));
         Conditions.until(LIMIT, "pod " + pod + " says " + text, () -> {
@@ -221,7 +221,7 @@ final class PodNode {
         }
     }
 
-    /** An ordinary user asks the service in its own words; the answer, which is one JSON object. */
+    /** An ordinary user sends a request to the service. Returns the answer, which is one JSON object. */
     JsonNode ask(int uid, String request) throws IOException, InterruptedException {
         String answer = Command.of(List.of(
                         "setpriv",

@@ -5,7 +5,7 @@ import io.ppmr.testbed.Conditions;
 
 /** A pod, and its peer on another node, which is a pod too, between which blocks go that both check. */
 record PodPair(PodStatus server, PodStatus client) {
-    /** Sends blocks, and checks what comes back; says every hundredth time how far it is. */
+    /** Sends blocks, and checks the answers. Reports its progress every hundred blocks. */
     private static final String CLIENT = """
             $| = 1; $SIG{PIPE} = sub { print "broken pipe\\n"; exit 1 };
             my $peer;
@@ -37,10 +37,10 @@ record PodPair(PodStatus server, PodStatus client) {
             print "end\\n"; sleep 600;
             """;
 
-    /** The clients, by their memory; a large one is streamed. */
+    /** The clients, by their memory. A large one is streamed. */
     enum Memory {
         SMALL(CLIENT),
-        /** It is looked at whole again and again. */
+        /** The client reads all of this memory repeatedly. */
         LARGE("my $memory = pack('N*', 1 .. 1024) x 24576; my $sum = unpack '%32C*', $memory;"
                 + " sub check { $sum == unpack '%32C*', $memory or print \"wrong memory\\n\" }"
                 + CLIENT.replace("print \"round $number\\n\" if $number % 20 == 0;", """
@@ -53,7 +53,7 @@ record PodPair(PodStatus server, PodStatus client) {
             this.client = client;
         }
 
-        /** The Perl program, whose argument is the address of its peer. */
+        /** Returns the Perl program, whose argument is the address of its peer. */
         String client() {
             return client;
         }
@@ -69,7 +69,7 @@ record PodPair(PodStatus server, PodStatus client) {
         return new PodPair(server, client);
     }
 
-    /** Waits until twenty more blocks have come back right. */
+    /** Waits until twenty more blocks returned correctly. */
     static void requireMoreRounds(MovingNode node, PodStatus pod) throws Exception {
         long rounds =
                 node.said(pod).lines().filter(line -> line.startsWith("round")).count();

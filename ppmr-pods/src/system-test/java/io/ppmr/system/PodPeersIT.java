@@ -34,8 +34,8 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * A pod that is held longer than its connections would live: it moves from node a to b, its peer is at c. Both ask each
- * other every two seconds whether they are there, and give up when three in a row are not answered, so after eight
+ * A pod that is held longer than its connections would live. It moves from node a to b, and its peer is at c. Both send
+ * keepalive probes every two seconds, and reset the connection after three unanswered probes, which is after eight
  * seconds.
  */
 @Timeout(value = 600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -47,7 +47,7 @@ class PodPeersIT {
                 setsockopt $s, 6, 5, 2 or die; setsockopt $s, 6, 6, 3 or die }
             """;
 
-    /** Sends a number, and checks what comes back. */
+    /** Sends a number, and checks the answer. */
     private static final String CLIENT = ALIVE + """
             $| = 1; my $peer;
             for (1 .. 200) {
@@ -66,7 +66,7 @@ class PodPeersIT {
             }
             """;
 
-    /** Says when it hears again after five seconds. */
+    /** Prints a line when it receives data again after five seconds. */
     private static final String SERVER = ALIVE + """
             use Time::HiRes "time";
             my $all = IO::Socket::INET->new(Listen => 1, LocalPort => 7000, ReuseAddr => 1) or die "listen: $!";
@@ -84,7 +84,7 @@ class PodPeersIT {
 
     private static final Duration HOLD = Duration.ofSeconds(12);
     private static final Duration LONGEST_GAP = Patience.of(Duration.ofMillis(1500));
-    /** A lease, and what a busy machine takes to notice that it is over. */
+    /** A lease, and the time in which a busy machine notices its end. */
     private static final Duration LEASE_ENDS = Patience.of(Duration.ofSeconds(20));
 
     private static final String TABLE = "ppmr-away-0a14000c";
@@ -153,7 +153,9 @@ class PodPeersIT {
         pair(c);
     }
 
-    /** @param at where the peer is */
+    /**
+     * @param at the node of the peer
+     */
     private void pair(MovingNode at) throws Exception {
         home = at;
         server = home.runPodAt("server", "10.20.0.15", "perl", "-MIO::Socket::INET", "-e", SERVER);
@@ -162,7 +164,7 @@ class PodPeersIT {
         a.await(client, "round 100\n");
     }
 
-    /** Asks for the move, and waits until the copy is about to be restored, which waits. */
+    /** Requests the move, and waits until the copy's restore starts, which waits. */
     private static CompletableFuture<Command.CommandResult> moveIntoAWait() throws Exception {
         Files.createFile(b.folder().resolve("wait"));
         List<String> words =
@@ -190,7 +192,7 @@ class PodPeersIT {
         return node.runIn(pod, "nft", "list", "ruleset");
     }
 
-    /** Gives how often TCP of the peer has doubled the time to its next try. */
+    /** Returns how often TCP of the peer doubled the time to its next retransmission. */
     private String backoff() throws IOException, InterruptedException {
         String shown = home.runIn(server, "ss", "-tinoH", "state", "established");
         return shown.contains("backoff:") ? shown.replaceAll("(?s).*backoff:(\\d+).*", "$1") : "0";
@@ -203,7 +205,7 @@ class PodPeersIT {
                 .orElseThrow();
     }
 
-    /** Watches for the pod's cable to come in there, and gives when that was. */
+    /** Waits for the pod's veth pair to be set up there, and returns that time. */
     private static CompletableFuture<Double> cableIn(MovingNode node) {
         return CompletableFuture.supplyAsync(() -> {
             try {
@@ -221,7 +223,7 @@ class PodPeersIT {
         });
     }
 
-    /** Waits until both speak again, right, and nothing is left of what kept them quiet. */
+    /** Waits until both exchange correct data again, and all rules that muted them are removed. */
     private void requireItGoesOnSoon(MovingNode node, CompletableFuture<Double> cableIn) throws Exception {
         double cableInS = cableIn.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
         home.await(server, "hears again at");
@@ -260,7 +262,7 @@ class PodPeersIT {
         Command.CommandResult moved = moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
         assertTrue(moved.succeeded(), moved.output());
         requireItGoesOnSoon(b, cableIn);
-        // Who does not answer is named, and holds nobody up.
+        // A peer that does not answer is named, and delays no other.
         assertTrue(a.source().log().contains("10.20.0.209:7411 cannot be told that address 10.20.0.12 is away"));
     }
 
@@ -350,7 +352,7 @@ class PodPeersIT {
         assertFalse(b.hasLink(client.link()));
     }
 
-    /** The kernel ends what keeps the peer quiet; its next service takes the empty table away. */
+    /** The kernel ends the rule that mutes the peer. The next service there removes the empty table. */
     @Tag("soak")
     @Test
     void shouldSpeakAgainByItselfWhenThePeersServiceWasKilledMeanwhile() throws Exception {
@@ -375,7 +377,7 @@ class PodPeersIT {
         assertEquals("", tables(c, server).strip());
     }
 
-    /** The services that move it die on both sides, so that nobody renews anything, until both continue. */
+    /** The services that move it die on both sides, so that no service renews anything, until both continue. */
     @Tag("soak")
     @Test
     void shouldSpeakAgainWhenWhoeverMovesItHasDied() throws Exception {
@@ -431,7 +433,7 @@ class PodPeersIT {
                         "pod 1/idle: a connection asks within "));
     }
 
-    /** Runs on node a, and gives what the service at c answers, or why it does not. */
+    /** Runs on node a, and returns the answer of the service at c, or the reason for its lack. */
     private static String tell(Path key, String address, String leaseMs) throws IOException, InterruptedException {
         return tell(key, address, leaseMs, FORGED.digest());
     }
@@ -456,7 +458,7 @@ class PodPeersIT {
         String stranger = tell(other, "10.20.0.12", "10000");
         assertFalse(stranger.contains("AddressAwayAck"), stranger);
         assertTrue(stranger.contains("Exception"), stranger);
-        // A node of the same site: what it says of others' addresses, and of what is stopped, is not believed.
+        // A node of the same site. Its messages about others' addresses, and about stopped pods, are rejected.
         for (String address : List.of("10.20.0.203", "192.0.2.1", "10.20.0.9", "::1", "10.20.0.012")) {
             String answer = tell(key, address, "10000");
             assertTrue(answer.contains("Refuse") && answer.contains("grants that address"), answer);
@@ -470,14 +472,15 @@ class PodPeersIT {
         String tooLong = tell(key, "10.20.0.12", "60001");
         assertTrue(tooLong.contains("Exception"), tooLong);
         assertEquals("", tables(c, server).strip());
-        // With the key, and of an address that may move: that is a node which moves it, and its word ends by itself.
+        // The sender has the key, and the address may move. So the sender may be a node that moves it, and its notice
+        // expires.
         assertTrue(tell(key, "10.20.0.12", "2000").contains("AddressAwayAck[pods=1]"));
         assertTrue(tables(c, server).contains(TABLE));
         Conditions.until(LEASE_ENDS, "the lease ends", () -> tables(c, server).isBlank());
         assertFalse(c.said(server).contains("lost"), c.said(server));
     }
 
-    /** A node that has the key, and hears all that is said to it, is still not the one that moves the pod. */
+    /** A node that has the key, and receives all messages, is still not the node that moves the pod. */
     @Tag("soak")
     @Test
     void shouldStayQuietWhenAnotherNodeSaysThatTheAddressIsBack() throws Exception {
@@ -487,8 +490,8 @@ class PodPeersIT {
         Path key = testbed.folder().resolve("key");
         String atFirst = backoff();
         for (int round = 0; round < 3; round++) {
-            // A word that it made itself, before and after it has said itself that the address is away; and a short
-            // one.
+            // A token that the node made itself, before and after it sent its own notice that the address is away. It
+            // also sends a short token.
             assertTrue(tell(key, "10.20.0.12", "0", FORGED.text()).contains("AddressAwayAck"));
             assertTrue(tables(c, server).contains("expires"), tables(c, server));
             assertTrue(tell(key, "10.20.0.12", "1", new ReturnToken("0%063d".formatted(round)).digest())

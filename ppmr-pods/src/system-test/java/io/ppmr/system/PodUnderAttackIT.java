@@ -25,8 +25,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Moves of one user's pod by CRIU, while another user has eight commands at a time print 4 MiB each in a pod of that
- * user's own, and holds 160,000 record locks. In turn with it, as many processes print as much into nothing.
+ * Moves of one user's pod by CRIU under attack. Another user runs eight commands at a time in a pod of its own, which
+ * print 4 MiB each. That user also holds 160,000 record locks. In turn with the attack, the same number of processes
+ * prints as much into nothing.
  */
 @Tag("soak")
 @Timeout(value = 15, unit = TimeUnit.MINUTES, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)

@@ -7,7 +7,7 @@ import io.ppmr.protocol.control.Finding;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
-/** Tests what doctor says of a pod's network. */
+/** Tests the doctor's findings about a pod's network. */
 class PodCheckTest {
     @Test
     void shouldBeWellWhenABridgesAddressIsSet() {

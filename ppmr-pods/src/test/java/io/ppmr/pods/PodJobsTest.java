@@ -29,7 +29,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Pods that stand in the records of a node, each with this process as its init. */
+/** Pods in the records of a node, each with this process as its init. */
 class PodJobsTest {
     private static final int USER = 4711;
     private static final int OTHER = 4712;

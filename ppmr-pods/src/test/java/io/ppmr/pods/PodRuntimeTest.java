@@ -31,7 +31,7 @@ import org.junit.jupiter.api.io.TempDir;
 class PodRuntimeTest {
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final String MAC = "02:50:0a:14:00:0c";
-    /** Makes the first, whose cable goes to the network of the process of that PID. */
+    /** Makes the first pod, whose veth pair goes to the network of the process with that PID. */
     private static final String NETWORK = """
             ip link add eth0 address %s type veth peer name cable address 02:51:00:00:00:09 netns "$1"
             ip link set eth0 up

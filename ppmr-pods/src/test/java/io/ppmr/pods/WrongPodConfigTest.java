@@ -13,7 +13,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Wrong configurations of pods and every line that {@code ppmr config check} says about each, in this order. */
+/** Wrong configurations of pods and every line that {@code ppmr config check} prints about each, in this order. */
 class WrongPodConfigTest {
     private static final Path EXAMPLES = Path.of("src/test/resources/wrong-configurations");
 

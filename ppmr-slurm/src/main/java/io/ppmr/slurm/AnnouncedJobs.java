@@ -40,13 +40,14 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The jobs that users announced on this node. {@code DIRECTORY/jobs} belongs to the service. On a user's request, the
- * service makes a folder {@code UID} in it and gives it to that user. It has a folder for each job, with a file {@code
- * rank-N} for each running rank. The file holds the PID, the start time of that process (proc(5), field 22, so that a
- * stale file names no other process), the checkpointer and, if the job has some, its own spare nodes.
+ * service makes a folder {@code UID} in it and transfers the folder to that user. It has a folder for each job, with a
+ * file {@code rank-N} for each running rank. The file holds the PID, the checkpointer, and the job's own spare nodes if
+ * there are any. It also holds the start time of that process (proc(5), field 22), so that a stale file names no other
+ * process.
  *
- * <p>A user can only move own processes: every file must belong to the user of the folder, symbolic links are not
- * followed, and the migration checks the processes when it starts. The number of jobs and ranks of each user is
- * limited. Immutable; for any thread; each call reads everything again.
+ * <p>A user can only move own processes. Every file must belong to the user of the folder, and symbolic links are not
+ * followed. The migration checks the processes when it starts. The number of jobs and ranks of each user is limited. It
+ * is immutable and safe for any thread. Each call reads everything again.
  */
 public final class AnnouncedJobs implements JobSource {
     private static final Logger LOG = LoggerFactory.getLogger(AnnouncedJobs.class);
@@ -147,12 +148,13 @@ public final class AnnouncedJobs implements JobSource {
         Path folder = jobs().resolve(Integer.toUnsignedString(uid));
         if (!isUsers(folder)) {
             if (Files.exists(folder, LinkOption.NOFOLLOW_LINKS)) {
-                // A service crashed before it gave the folder to its user.
+                // A service crashed before it transferred the folder to its user.
                 Path aside = jobs().resolve(ASIDE + UUID.randomUUID());
                 Files.move(folder, aside);
                 WorkDirectories.removeOrWarn(aside);
             }
-            // The user gets only the folder of that name: a user could fill another one, which nothing would remove.
+            // The user gets only the folder of that name. Otherwise the user could fill another folder, which would
+            // never be removed.
             Files.createDirectory(folder, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString(OPEN)));
             Files.setAttribute(folder, "unix:mode", 0755, LinkOption.NOFOLLOW_LINKS);
             Files.setAttribute(folder, "unix:uid", uid, LinkOption.NOFOLLOW_LINKS);
@@ -169,7 +171,7 @@ public final class AnnouncedJobs implements JobSource {
         }
     }
 
-    /** Returns true if the folder belongs to the user after whose number it is named. */
+    /** Returns true if the folder belongs to the user whose number is its name. */
     private static boolean isUsers(Path folder) throws IOException {
         try {
             Map<String, Object> is = Files.readAttributes(folder, "unix:uid,isDirectory", LinkOption.NOFOLLOW_LINKS);
@@ -199,7 +201,7 @@ public final class AnnouncedJobs implements JobSource {
     }
 
     /**
-     * Lists the jobs with a running rank. The users take turns, so that one user's many jobs do not delay another's
+     * Lists the jobs with a running rank. The users alternate, so that one user's many jobs do not delay another's
      * first.
      */
     @Override
@@ -301,7 +303,7 @@ public final class AnnouncedJobs implements JobSource {
     }
 
     /**
-     * Returns a job with those of its announced ranks that still run; empty if no job has that name.
+     * Returns a job with those of its announced ranks that still run, or empty if no job has that name.
      *
      * @throws RequestException if the announcement has a mistake
      */
@@ -381,7 +383,7 @@ public final class AnnouncedJobs implements JobSource {
         return ranks;
     }
 
-    /** Returns a rank; empty if its process ended. */
+    /** Returns a rank, or empty if its process ended. */
     private Optional<Announcement> rank(UserPath folder, Path name, JobUser user) throws IOException, RequestException {
         Path file = folder.path().resolve(name);
         RankFile rank;

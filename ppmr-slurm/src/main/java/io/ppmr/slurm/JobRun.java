@@ -18,9 +18,9 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A Slurm job from its start to its end: its steps, their messages, and the orders to move the ranks of a node. That is
- * a node that is set to drain, or that the job manager's signal refers to. One thread runs it; {@link #trigger} and
- * {@link #stop} are for any thread.
+ * A Slurm job from its start to its end: its steps, their messages, and the orders to move the ranks of a node. An
+ * order is caused by a node that is set to drain, or by the job manager's signal. One thread runs it. {@link #trigger}
+ * and {@link #stop} are for any thread.
  */
 public abstract class JobRun {
     /** The time after a migration in which a draining node causes no further one. */
@@ -29,12 +29,12 @@ public abstract class JobRun {
     private static final Duration NO_CHECK = Duration.ofHours(1);
 
     /**
-     * The settings of every kind of run; see {@code ppmr slurm-run --help}.
+     * The settings of every kind of run. See {@code ppmr slurm-run --help}.
      *
      * @param targets the addresses of the targets of the job's own spare nodes
      * @param socket the control socket of the sources
      * @param program the job's program and its arguments
-     * @param drainCheck the time between two queries of the controller about the nodes; 0 for never
+     * @param drainCheck the time between two queries of the controller about the nodes, or 0 for never
      * @param giveBack whether a drained node that the job left is released from the allocation
      * @param java starts a further ppmr
      * @param err the stream for messages
@@ -84,13 +84,13 @@ public abstract class JobRun {
         events.add(new RunEvent.Stop());
     }
 
-    /** Runs the job; returns the exit status of {@code ppmr slurm-run}. */
+    /** Runs the job. Returns the exit status of {@code ppmr slurm-run}. */
     public abstract int run() throws IOException, InterruptedException, CommandFailure;
 
-    /** Handles a line of a step; returns false if the job's program wrote it. */
+    /** Handles a line of a step. Returns false if the job's program wrote it. */
     abstract boolean onOutput(JobStep step, String line) throws IOException, InterruptedException;
 
-    /** Handles the end of a step; {@code emptied} is the node that it emptied, null if it was no migration. */
+    /** Handles the end of a step. {@code emptied} is the node that it emptied, null if it was no migration. */
     abstract void ended(JobStep step, String emptied, int exit) throws IOException, InterruptedException;
 
     /** Ends the job's steps. */

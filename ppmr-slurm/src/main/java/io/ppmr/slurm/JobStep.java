@@ -13,7 +13,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A job step: a running srun(1), or the launcher of an MPI. Its standard output becomes events, and the last event is
- * its end. It inherits the standard error of this process. A thread of its own reads; the other methods are for the
+ * its end. It inherits the standard error of this process. A thread of its own reads. The other methods are for the
  * thread of its {@link JobRun}.
  */
 final class JobStep {
@@ -99,7 +99,7 @@ final class JobStep {
         return what;
     }
 
-    /** Joins its thread; call it after its end left the queue. */
+    /** Joins its thread. Call it after its end left the queue. */
     void markOver() {
         over = true;
     }

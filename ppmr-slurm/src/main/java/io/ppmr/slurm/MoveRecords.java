@@ -27,10 +27,10 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Records of the moves of announced jobs, a file each in a directory that only the service writes and all users may
- * read. From the record, a program that waits for a rank's process learns that the process was moved and did not die.
- * The first line is {@code underway}, {@code committed TARGET}, {@code in-doubt TARGET}, {@code rolled-back}, {@code
- * refused} or {@code failed}. A line {@code rank N PID,PID} for each rank follows, with the PIDs as the target sees
- * them. The records of each user are in a folder {@code UID}, so jobs of different users can have the same name.
+ * read. The record shows a program that waits for a rank's process that the process was moved and did not die. The
+ * first line is {@code underway}, {@code committed TARGET}, {@code in-doubt TARGET}, {@code rolled-back},
+ * {@code refused} or {@code failed}. A line {@code rank N PID,PID} for each rank follows, with the PIDs in the target's
+ * namespace. The records of each user are in a folder {@code UID}, so jobs of different users can have the same name.
  *
  * <p>Used by the thread of the migration. A record that cannot be written is logged, and the migration continues.
  *
@@ -43,7 +43,7 @@ public record MoveRecords(Path directory) {
     /** Maximum number of records of one user. */
     static final int MAX_RECORDS = 1024;
 
-    /** Records that a migration begins; call it before the migration touches the job's processes. */
+    /** Records that a migration begins. Call it before the migration touches the job's processes. */
     public void begin(JobName job) {
         removeOld(directory, job);
         write(directory, job, "underway\n");
@@ -52,7 +52,7 @@ public record MoveRecords(Path directory) {
     /**
      * Records the end of a migration.
      *
-     * @param targets the targets of the order; empty for the configured ones
+     * @param targets the targets of the order, or empty for the configured ones
      */
     public void end(JobName job, MigrationReport report, List<InetSocketAddress> targets) {
         boolean gone = report.outcome() == MigrationReport.Outcome.COMMITTED

@@ -34,7 +34,9 @@ public final class MpiRun extends JobRun {
     /** The time limit for the spare's service to list an arrived pod, after the other node released it. */
     private static final Duration ARRIVAL = Duration.ofSeconds(60);
 
-    /** Matches a line of a step that keeps a pod: the address of the pod, or that the pod is gone. */
+    /**
+     * Matches a line of a step that keeps a pod. It contains the address of the pod, or the fact that the pod is gone.
+     */
     private static final Pattern KEPT = Pattern.compile("ppmr-pod \\S+ (?:at ([0-9.]+)/([0-9]{1,2})|gone)");
     /** The only variable of Slurm that a program outside a job may have, too. */
     private static final String SLURM_CONF = "SLURM_CONF";
@@ -57,11 +59,11 @@ public final class MpiRun extends JobRun {
     }
 
     /**
-     * The user's options; see {@code ppmr slurm-run --help}.
+     * The user's options. See {@code ppmr slurm-run --help}.
      *
      * @param mpirun the MPI's launcher
      * @param spareSocket the control socket of the service on the spare, which lists the arriving pods
-     * @param template the template of the pods; empty for the only one
+     * @param template the template of the pods, or empty for the only one
      * @param launcher further words for the launcher
      */
     public record MpiOptions(
@@ -102,7 +104,7 @@ public final class MpiRun extends JobRun {
         this.environment = Map.copyOf(environment);
     }
 
-    /** Runs the job; returns the launcher's exit status, or 1 if it could not be started. */
+    /** Runs the job. Returns the launcher's exit status, or 1 if it could not be started. */
     @Override
     public int run() throws IOException, InterruptedException, CommandFailure {
         requirePlainWords();
@@ -210,7 +212,7 @@ public final class MpiRun extends JobRun {
         }
     }
 
-    /** Handles a pod that is gone: it moved, or it ended and the job ends, too. */
+    /** Handles a pod that is gone. The pod moved, or it ended and the job ends, too. */
     private void keeperEnded(Pod pod, int exit) throws IOException, InterruptedException {
         String before = pod.node;
         if (ending && !(pod.gone && migrations.containsKey(before))) {

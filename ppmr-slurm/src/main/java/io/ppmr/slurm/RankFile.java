@@ -10,9 +10,9 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The file of an announced rank: lines {@code KEY = VALUE} as in TOML, with numbers, texts in quotes without escapes,
- * and lists of such texts. A user writes it and a service of root reads it. So no complete TOML parser reads it, which
- * would take ten megabytes for four kilobytes of mistakes. Immutable.
+ * The file of an announced rank. It has lines {@code KEY = VALUE} as in TOML, with numbers, texts in quotes without
+ * escapes, and lists of such texts. A user writes it and a service of root reads it. No complete TOML parser reads it,
+ * because the parser would need ten megabytes for four kilobytes of mistakes. It is immutable.
  *
  * @param pid the PID of the rank's root process
  * @param startTicks the start time of that process, field 22 of {@code /proc/PID/stat}

@@ -17,7 +17,7 @@ import java.util.function.Consumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Queries Slurm's controller by scontrol(1). For one thread. */
+/** Queries Slurm's controller by scontrol(1). It is for one thread. */
 public final class Scontrol {
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final Pattern FIELD = Pattern.compile("(?:^|\\s)(NodeName|NodeAddr|State)=(\\S*)");
@@ -42,7 +42,7 @@ public final class Scontrol {
     }
 
     /**
-     * Lists the nodes that are set to drain; none if the controller does not answer, until the next query.
+     * Lists the nodes that are set to drain. If the controller does not answer, the list is empty until the next query.
      *
      * @param say receives the reason if it does not answer
      */
@@ -105,7 +105,7 @@ public final class Scontrol {
         return nodes;
     }
 
-    /** Returns the node of a target's address, HOST:PORT; the only node if there is one. */
+    /** Returns the node of a target's address, HOST:PORT. The only node if there is one. */
     Optional<String> nodeAt(String address, List<String> names) throws IOException, InterruptedException {
         if (names.size() == 1) {
             return Optional.of(names.get(0));
@@ -142,7 +142,7 @@ public final class Scontrol {
     }
 
     private static void shrink(String job, List<String> kept) throws IOException, InterruptedException {
-        // It leaves two scripts in the working directory, for shells that continue; nothing runs them here.
+        // The command leaves two scripts in the working directory, for shells that continue. No program runs them here.
         Path directory = Files.createTempDirectory("ppmr-slurm");
         try {
             run(directory, "update", "JobId=" + job, "NodeList=" + String.join(",", kept));

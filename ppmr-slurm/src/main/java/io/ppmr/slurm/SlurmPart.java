@@ -56,7 +56,7 @@ public final class SlurmPart implements ServicePart {
     /**
      * The announcements in a configuration file.
      *
-     * @param directory the directory in which users announce their jobs; empty if announcements are off
+     * @param directory the directory in which users announce their jobs, or empty if announcements are off
      */
     private record Announcements(Side side, Optional<Path> directory, Tools tools) implements Configured {
         @Override
@@ -80,7 +80,7 @@ public final class SlurmPart implements ServicePart {
     /**
      * The announcements of a service.
      *
-     * @param announced the announced jobs; empty if announcements are off
+     * @param announced the announced jobs, or empty if announcements are off
      */
     record Taking(Side side, Optional<AnnouncedJobs> announced) implements Running {
         @Override

@@ -18,11 +18,11 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The ranks of a job from their start to their end, on any node: the step with the ranks, and the step that watches the
- * moved ranks.
+ * The ranks of a job from their start to their end, on any node. It has one step with the ranks, and one step that
+ * watches the moved ranks.
  */
 public final class SlurmRun extends JobRun {
-    /** The user's options; see {@code ppmr slurm-run --help}. */
+    /** The user's options. See {@code ppmr slurm-run --help}. */
     public record SlurmOptions(
             String checkpointer, String output, String error, Path announcements, int unknownExit, List<String> srun) {
         public SlurmOptions {
@@ -47,7 +47,7 @@ public final class SlurmRun extends JobRun {
         this.task = task;
     }
 
-    /** Runs the job; returns the highest exit status of a rank. */
+    /** Runs the job. Returns the highest exit status of a rank. */
     @Override
     public int run() throws IOException, InterruptedException {
         ranks = begin(JobStep.start("the ranks", ranksCommand(), events));
@@ -170,8 +170,8 @@ public final class SlurmRun extends JobRun {
     }
 
     /**
-     * Starts the ranks. Unless the user's options differ, the step continues when one of its nodes fails (--no-kill),
-     * when a task ends before the others (--wait=0), and when a task ends with a status other than 0.
+     * Starts the ranks. Unless the user's options differ, the step continues when a node fails (--no-kill). It also
+     * continues when a task ends before the others (--wait=0), or exits with a status other than 0.
      */
     private List<String> ranksCommand() {
         List<String> words = Command.words(
@@ -206,7 +206,7 @@ public final class SlurmRun extends JobRun {
     }
 
     /**
-     * The nodes of the allocation, and their use. Immutable.
+     * The nodes of the allocation, and their use. It is immutable.
      *
      * @param job the number of the job
      * @param spares the nodes that start without a rank: the batch host first
@@ -223,7 +223,7 @@ public final class SlurmRun extends JobRun {
          * Splits the allocation.
          *
          * @param nodes all its nodes, the batch host first
-         * @param wantedTasks the number of ranks; null for the job's own number of tasks on each node
+         * @param wantedTasks the number of ranks, or null for the job's own number of tasks on each node
          * @param environment Slurm's environment of the batch script
          */
         public static Allocation of(
@@ -255,7 +255,7 @@ public final class SlurmRun extends JobRun {
     }
 
     /**
-     * A message of {@code ppmr-slurm-task} about its rank, a line each on the standard output of srun; see its source.
+     * A message of {@code ppmr-slurm-task} about its rank, a line each on the standard output of srun. See its source.
      */
     sealed interface RankLine {
         /** The form of the lines. */
@@ -277,10 +277,10 @@ public final class SlurmRun extends JobRun {
         /** A step watches the moved rank. */
         record RankKept(int rank) implements RankLine {}
 
-        /** The rank ended; {@code known} is true if the status is its own. */
+        /** The rank ended. {@code known} is true if the status is its own. */
         record RankEnded(int rank, int status, boolean known) implements RankLine {}
 
-        /** Parses a line; empty if srun or another program wrote it. */
+        /** Parses a line, or empty if srun or another program wrote it. */
         static Optional<RankLine> parse(String line) {
             Matcher words = WORDS.matcher(line);
             if (!words.matches()) {

@@ -49,10 +49,9 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * Two ordinary users of a node: one has a Slurm job, whose ranks real tasks start and announce, the other tries to keep
- * it from being moved. The control socket, the folders and the migrations' order are the service's own; what would
- * move a
- * job only notes which one it is.
+ * There are two ordinary users of a node. One has a Slurm job, whose ranks real tasks start and announce. The other
+ * tries to prevent its move. The control socket, the folders and the migrations' order are the service's own. The mover
+ * only records the job.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class AnnouncementAttackIT {
@@ -149,7 +148,7 @@ class AnnouncementAttackIT {
         return Files.readString(directory.resolve("said-" + started.indexOf(process)), StandardCharsets.UTF_8);
     }
 
-    /** As srun starts a rank. */
+    /** Starts a rank as srun does. */
     private Process task(int uid) throws Exception {
         Process task = as(
                 uid,
@@ -191,7 +190,7 @@ class AnnouncementAttackIT {
         assertEquals(VICTIM, jobs.find(name).orElseThrow().user().uid());
         assertTrue(jobs.isOwnedBy("slurm-7.0", "" + VICTIM));
         assertFalse(jobs.isOwnedBy("20003/slurm-7.0", "" + ATTACKER));
-        // Each user means the own one; who may control the service is asked which.
+        // Each user means the own job. The access rules decide who may control the service.
         JobSources sources = new JobSources(List.of(jobs), true);
         assertEquals(Optional.of(name), sources.named("slurm-7.0", Optional.of("" + VICTIM)));
         assertEquals(Optional.empty(), sources.named("20003/slurm-7.0", Optional.of("" + ATTACKER)));
@@ -221,7 +220,7 @@ class AnnouncementAttackIT {
                         .map(line -> line.substring(line.lastIndexOf(": ") + 2))
                         .orElseThrow());
         trigger();
-        // The victim's record says that its job has moved, the attacker's that it has not.
+        // The victim's record contains a move of its job, and the attacker's record contains none.
         Path moves = directory.resolve("announced/moves");
         assertTrue(Files.readString(moves.resolve("20003/slurm-7.0")).startsWith("committed "));
         assertTrue(Files.readString(moves.resolve("20002/slurm-7.0")).startsWith("rolled-back"));
@@ -272,7 +271,7 @@ class AnnouncementAttackIT {
                 "it is told of in the end");
     }
 
-    /** A user with many announcements keeps nobody from asking while they are read. */
+    /** A user with many announcements delays no other user's request while they are read. */
     @Test
     @Tag("soak")
     void shouldAnswerAtOnceWhileAnnouncementsAreRead() throws Exception {

@@ -99,7 +99,7 @@ class AnnouncementFuzzTest {
     }
 
     private void find(byte[] input) throws Exception {
-        // A file that is written over is flushed to the disk at once.
+        // An overwritten file is flushed to the disk at once.
         Files.deleteIfExists(announcement);
         Files.write(announcement, input);
         if (jobs.find(own).isEmpty()) {

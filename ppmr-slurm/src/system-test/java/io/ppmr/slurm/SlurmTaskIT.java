@@ -29,7 +29,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests what srun starts for each rank, with the variables that srun would give it. */
+/** Tests the program that srun starts for each rank, with the variables that srun would set. */
 @Timeout(120)
 class SlurmTaskIT {
     private static final Duration SOON = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
@@ -225,7 +225,7 @@ class SlurmTaskIT {
         assertTrue(read("complained").contains("no-such-program: No such file"), read("complained"));
     }
 
-    /** A program that cuts one off, or writes behind the memory that it has for it, does something else than asked. */
+    /** A program that truncates one, or writes past its buffer, does not do what was requested. */
     @Test
     void shouldBeRefusedByNameWhenAVariableOrAPathIsLongerThanAnyIs() throws Exception {
         String announce = folder.resolve("announced").toString();

@@ -22,13 +22,13 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
 
 /**
- * A Slurm cluster of three nodes on this machine: n0, with the controller and a ppmr target, and n1 and n2, each with a
- * ppmr source. n2 is in the partition "three" alone.
- * Each node has PIDs and an address of its own; all daemons run in the nodes, in the foreground, with a key, spool and
- * configuration in a folder of this cluster's, and end with their node.
+ * A Slurm cluster of three nodes on this machine. n0 has the controller and a ppmr target. n1 and n2 each have a ppmr
+ * source. n2 is in the partition "three" alone. Each node has PIDs and an address of its own. All daemons run in the
+ * nodes, in the foreground. Their key, spool and configuration are in a folder of this cluster, and they end with their
+ * node.
  */
 final class SlurmCluster implements AutoCloseable {
-    /** An ordinary user that every Debian has; Slurm asks the user database for names. */
+    /** An ordinary user that every Debian has. Slurm looks names up in the user database. */
     static final int USER = 65_534;
 
     static final List<String> PROGRAMS = List.of("slurmctld", "slurmd", "munged", "sbatch", "srun", "scontrol");
@@ -43,7 +43,7 @@ final class SlurmCluster implements AutoCloseable {
 
     private final Testbed testbed;
     private final Path folder;
-    /** Further lines of the template of pods; empty for a cluster without. */
+    /** Further lines of the template of pods. Empty for a cluster without pods. */
     private final Optional<String> pods;
 
     private TestNode n0;
@@ -56,14 +56,14 @@ final class SlurmCluster implements AutoCloseable {
         folder = testbed.folder();
     }
 
-    /** Starts one whose nodes are idle and whose services are ready; nothing of it is left where that fails. */
+    /** Starts a cluster whose nodes are idle and whose services are ready. Removes everything if that fails. */
     static SlurmCluster start() throws Exception {
         return start("slurm", Optional.empty());
     }
 
     /**
-     * The same with pods for the job's user: on n1 and n2, 10.20.0.11 and 12, from where they can move to n0. The nodes
-     * have 10.20.0.200 to 202 in that network.
+     * Starts a cluster with pods for the job's user. The pods on n1 and n2 have 10.20.0.11 and 12, and can move to n0.
+     * The nodes have 10.20.0.200 to 202 in that network.
      *
      * @param template further lines of the template
      */
@@ -84,7 +84,7 @@ final class SlurmCluster implements AutoCloseable {
         }
     }
 
-    /** Returns where a program is, in the usual places; empty if it is not installed. */
+    /** Returns where a program is, in the usual places, or empty if it is not installed. */
     static Optional<Path> find(String program) {
         return Stream.of("/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin")
                 .map(place -> Path.of(place, program))
@@ -236,7 +236,10 @@ final class SlurmCluster implements AutoCloseable {
                 .equals("idle\nidle\nidle"));
     }
 
-    /** A second cable to n0, over which n2 finds n0's usual address, too; and places of its own for its source. */
+    /**
+     * Adds a second veth pair to n0, over which n2 reaches n0's usual address, too. n2's source gets directories of its
+     * own.
+     */
     private void connectThird() throws IOException, InterruptedException {
         TestNode.cable(n0, "third", n2, "third");
         n0.raise("third", ADDRESS_0_FOR_2 + "/30");
@@ -289,7 +292,8 @@ final class SlurmCluster implements AutoCloseable {
     }
 
     /**
-     * Returns what is a node's own though its name is the same on all: where users announce, and the source's socket.
+     * Returns the folder with the files that each node has under the same name: the users' announcements, and the
+     * source's socket.
      */
     Path local() {
         return folder.resolve("local");
@@ -340,14 +344,14 @@ final class SlurmCluster implements AutoCloseable {
         process.getOutputStream().close();
     }
 
-    /** Runs one of Slurm's commands as root on n0 and gives what it printed. */
+    /** Runs one of Slurm's commands as root on n0 and returns its output. */
     String slurm(String... words) throws IOException, InterruptedException {
         List<String> all = new ArrayList<>(List.of("env", "SLURM_CONF=" + folder.resolve("slurm.conf")));
         all.addAll(Arrays.asList(words));
         return n0.run(LIMIT, all.toArray(String[]::new));
     }
 
-    /** The same as the job's user. */
+    /** Runs one of Slurm's commands as the job's user. */
     String slurmAsUser(String... words) throws IOException, InterruptedException {
         return slurm(as(Arrays.asList(words)).toArray(String[]::new));
     }
@@ -357,18 +361,18 @@ final class SlurmCluster implements AutoCloseable {
         return n1.run(LIMIT, as(Arrays.asList(words)).toArray(String[]::new));
     }
 
-    /** The same as root. */
+    /** Runs a command as root on a compute node. */
     String onComputeNode(String... words) throws IOException, InterruptedException {
         return n1.run(LIMIT, words);
     }
 
-    /** A look at something that nobody announces. */
+    /** A condition that is polled, because no event reports it. */
     @FunctionalInterface
     interface Condition {
         boolean holds() throws IOException, InterruptedException;
     }
 
-    /** Looks until it holds; a look that fails is one where it does not. Throws with the logs where it never does. */
+    /** Polls until the condition is true. A failed poll counts as false. Throws with the logs after the time limit. */
     void await(String what, Condition condition) throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + LIMIT.toNanos();
         String last = "";

@@ -23,8 +23,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A real Slurm, with the batch script of conf/slurm-job.sh: an ordinary user's job of four tasks is moved to its spare
- * node while it computes, and ends with the right result.
+ * Tests a real Slurm with the batch script of conf/slurm-job.sh. An ordinary user's job of four tasks is moved to its
+ * spare node while it computes. It ends with the right result.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class SlurmIT {
@@ -34,7 +34,7 @@ class SlurmIT {
     private static final int PASSES = 60;
     private static final String COMPUTATION = " --size 8000000 --passes " + PASSES + " --seed ";
 
-    /** Prints for each moved rank who traces it, see proc_pid_status(5). */
+    /** Prints the tracer of each moved rank. See proc_pid_status(5). */
     private static final String TRACERS = "for p in $(ps -eo pid,args | awk '/selfckpt-job --[r]/ {print $1}');"
             + " do grep TracerPid: /proc/$p/status; done; true";
 
@@ -136,7 +136,8 @@ class SlurmIT {
     }
 
     /**
-     * Such as IDLE, MIXED+DRAIN. By scontrol, since sinfo may continue to call a node mixed that a job has given back.
+     * Returns a state such as IDLE, MIXED+DRAIN. It uses scontrol, because sinfo may continue to report a released node
+     * as mixed.
      */
     private static String nodeState(String node) throws IOException, InterruptedException {
         return cluster.slurm("scontrol", "--oneliner", "show", "node", node).replaceAll("(?s).* State=(\\S+) .*", "$1");
@@ -175,7 +176,7 @@ class SlurmIT {
         return new String(process.getInputStream().readAllBytes(), java.nio.charset.StandardCharsets.UTF_8).strip();
     }
 
-    /** It has gone on and not begun again: no pass is missing, none is there twice. */
+    /** The rank continued and did not restart. No pass is missing, and no pass occurs twice. */
     private void assertPassesInOrder(int rank) throws IOException {
         List<String> passes = Files.readAllLines(folder.resolve("progress." + rank));
         assertEquals(PASSES, passes.size());
@@ -256,7 +257,7 @@ class SlurmIT {
         cluster.onComputeNode(
                 cluster.ppmr().toString(), "migrate", "--socket", socket.toString(), "slurm-" + job + ".0");
         awaitMoved();
-        // Who watches a rank traces it; srun(1) has the same words on its command line before any of them is there.
+        // The watcher of a rank traces it. srun(1) has the same words on its command line before any watcher exists.
         cluster.await(
                 "watched ranks",
                 () -> cluster.slurm("sh", "-c", TRACERS)

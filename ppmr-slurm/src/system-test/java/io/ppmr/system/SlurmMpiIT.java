@@ -21,13 +21,13 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** MPI jobs of an ordinary user under a real Slurm, whose ranks are in pods on two nodes beside the spare. */
+/** MPI jobs of an ordinary user under a real Slurm. Their ranks are in pods on two nodes beside the spare. */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 @Tag("soak")
 class SlurmMpiIT {
     private static final Path SCRIPT = Path.of(System.getProperty("ppmr.home"), "ppmr-slurm/conf/slurm-job.sh");
     private static final int PAUSE_US = 2000;
-    /** Stands for the two pods, of two ranks each. */
+    /** Represents the two pods, of two ranks each. */
     private static final List<String> PODS = List.of("n1", "n2");
 
     private static SlurmCluster cluster;

@@ -9,7 +9,7 @@ import java.util.Optional;
  * @param folder of the cluster
  * @param bin where the job's programs are
  * @param address0 of n0
- * @param pods further lines of the template of pods; empty for a cluster without
+ * @param pods further lines of the template of pods, or empty for a cluster without
  */
 record SlurmTexts(Path folder, Path bin, String address0, Optional<String> pods) {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
@@ -47,7 +47,7 @@ record SlurmTexts(Path folder, Path bin, String address0, Optional<String> pods)
                 """.formatted(folder, address0, address1, address2);
     }
 
-    /** Of n0. */
+    /** Returns the configuration of n0's target. */
     String target() {
         return """
                 mount = "%1$s/target"
@@ -85,8 +85,8 @@ record SlurmTexts(Path folder, Path bin, String address0, Optional<String> pods)
 
     /**
      * @param trusted a line of the checkpointer of pods
-     * @param directory of what is known of pods, in the cluster's folder
-     * @param node the number of the node, which gives out one address; 0 for one that takes them all
+     * @param directory the directory of the pods' records, in the cluster's folder
+     * @param node the number of the node, which grants one address, or 0 for a node that grants all of them
      */
     private String pods(String trusted, String directory, int node) {
         return pods.map(template -> """

@@ -89,7 +89,7 @@ class WaitingJobsIT {
         small.close();
     }
 
-    /** As srun starts a rank. */
+    /** Starts a rank as srun does. */
     private void announce(int uid, String checkpointer) throws Exception {
         Path said = directory.resolve("said-" + uid);
         ProcessBuilder builder = new ProcessBuilder(
@@ -123,7 +123,7 @@ class WaitingJobsIT {
                 .contains("ppmr-rank 0 started"));
     }
 
-    /** Reads what became of a user's job; empty while nothing has. */
+    /** Reads the outcome of a user's job. Empty while there is none. */
     private String outcome(int uid) throws IOException {
         Path record = directory.resolve("announced/moves/" + uid + "/slurm-7.0");
         return Files.exists(record) ? Files.readString(record).split(" ", 2)[0].strip() : "";

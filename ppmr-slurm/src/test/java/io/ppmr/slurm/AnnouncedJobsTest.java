@@ -78,7 +78,7 @@ class AnnouncedJobsTest {
 
     @Test
     void shouldLetNobodyButTheServiceMakeNamesWhenPrepared() throws Exception {
-        // As an earlier release left it, with what somebody has put into it in another's name.
+        // The folder is as an earlier release left it, with files that one user wrote in another's name.
         Path all = directory.resolve("announced/jobs");
         Files.setAttribute(all, "unix:mode", 01777);
         Path planted = Files.createDirectory(all.resolve("4000000"));
@@ -147,7 +147,7 @@ class AnnouncedJobsTest {
         assertEquals(List.of(Integer.toString(uid)), namesIn(all));
     }
 
-    /** The service writes as root: where, is not for a user to say. */
+    /** The service writes as root, so a user cannot choose the place. */
     @Test
     void shouldLetAJobsOwnerMoveItButNotSayWhereACopyIsKept() throws Exception {
         announce(2, self.startTimeTicks(), "criu");
@@ -169,7 +169,7 @@ class AnnouncedJobsTest {
         assertFalse(requests.isOwner(new ControlRequest.Migrate(null, List.of(), null, true), owner), "the trigger's");
     }
 
-    /** Each failure stands in the journal for a month. */
+    /** Each failure is in the journal for a month. */
     @Test
     void shouldRefuseByNameWhenAUsersMigrationsFailOneAfterTheOther() throws Exception {
         announce(2, self.startTimeTicks(), "criu");
@@ -205,7 +205,7 @@ class AnnouncedJobsTest {
         assertTrue(started > 3, "a few failures cost no wait");
         assertEquals(started, begun.get(), "nothing is done for a request that is refused");
         CountDownLatch ended = new CountDownLatch(1);
-        // Whoever controls the service is not held up by it.
+        // A user who controls the service is not delayed by it.
         migrations.start("slurm-7.0", "root", event -> ended.countDown());
         assertTrue(ended.await(30, TimeUnit.SECONDS));
     }

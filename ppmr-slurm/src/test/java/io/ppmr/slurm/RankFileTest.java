@@ -58,7 +58,7 @@ class RankFileTest {
         assertTrue(refusal.contains("must "), refusal);
     }
 
-    /** As TOML each of these ended the thread that read it, or took ten megabytes of the service's memory at once. */
+    /** A TOML parser failed on each of these, or used ten megabytes of the service's memory at once. */
     @Test
     void shouldNeitherNestNorGrowWhenItIsFullOfBracketsOrMistakes() {
         ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();

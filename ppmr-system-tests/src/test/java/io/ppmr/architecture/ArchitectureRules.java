@@ -14,8 +14,8 @@ import java.util.Map;
 import java.util.stream.Stream;
 
 /**
- * The rules about who may know whom. Each takes the root package it speaks of, so that a test can turn it on a small
- * tree that breaks it and see that it does fail.
+ * The rules about the dependencies between packages. Each rule has its root package as an argument. So a test can apply
+ * it to a small tree that breaks it, and check that it fails.
  */
 final class ArchitectureRules {
     private static final List<String> BELOW_ALL = List.of("os", "bufferpool", "protocol");
@@ -58,7 +58,7 @@ final class ArchitectureRules {
         return slices().matching(root + ".(**)").should().beFreeOfCycles();
     }
 
-    /** Modules use each other only as {@link #MAY_USE} says. */
+    /** Modules use each other only as {@link #MAY_USE} permits. */
     static ArchRule modulesPointOneWay(String root) {
         LayeredArchitecture layers = layeredArchitecture()
                 .consideringOnlyDependenciesInAnyPackage(root + "..")

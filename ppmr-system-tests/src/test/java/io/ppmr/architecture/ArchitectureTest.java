@@ -30,7 +30,7 @@ class ArchitectureTest {
     static void importClasses() {
         product = new ClassFileImporter()
                 .withImportOption(new ImportOption.DoNotIncludeTests())
-                // The suite that every transport passes comes in a jar of tests.
+                // The suite that every transport passes is in a jar of tests.
                 .withImportOption(location -> !location.contains("-tests.jar"))
                 .importPackages(ROOT);
         violating = new ClassFileImporter().importPackages(VIOLATING);
@@ -41,7 +41,7 @@ class ArchitectureTest {
         Path home = Path.of(System.getProperty("ppmr.home"));
         Set<String> withSources = new TreeSet<>();
         for (String module : ArchitectureRules.MAY_USE.keySet()) {
-            // The benchmarks stand beside the product; nothing here depends on them.
+            // The benchmarks are beside the product. Nothing here depends on them.
             if (!module.equals("bench") && hasClasses(home.resolve("ppmr-" + module + "/target/classes"))) {
                 withSources.add(module);
             }
@@ -113,7 +113,7 @@ class ArchitectureTest {
     @Test
     void shouldKeepJnrFuseInItsModule() {
         ArchitectureRules.onlyIn(ROOT, "fuse", "ru.serce.jnrfuse..").check(product);
-        // Calls of the C library are all in one place; FUSE has a library of its own.
+        // Calls of the C library are all in one place. FUSE has a library of its own.
         ArchitectureRules.onlyInThese(ROOT, List.of("fuse", "os"), "jnr..", "com.kenai..")
                 .check(product);
     }
@@ -156,7 +156,7 @@ class ArchitectureTest {
 
     @Test
     void shouldFailWhenALibraryIsSeenOutsideItsOwner() {
-        // java.util.zip stands for the library: the real ones cannot even be compiled against here.
+        // java.util.zip stands in for the library, because the real ones are not on the class path.
         requireViolation(ArchitectureRules.onlyIn(VIOLATING, "fuse", "java.util.zip.."), "TransportUsingLibrary");
         requireViolation(
                 ArchitectureRules.onlyInThese(VIOLATING, List.of("fuse", "source"), "java.util.zip.."),

@@ -19,7 +19,7 @@ import java.util.regex.Pattern;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
-/** The flags of {@code conf/jvm.properties} are known to this JVM and in effect in it. */
+/** Tests that this JVM supports the flags of {@code conf/jvm.properties}, and that they are in effect in it. */
 class JvmFlagsTest {
     private static final Pattern BOOLEAN_FLAG = Pattern.compile("-XX:([+-])(\\w+)");
     private static final Pattern VALUE_FLAG = Pattern.compile("-XX:(\\w+)=(\\w+)");

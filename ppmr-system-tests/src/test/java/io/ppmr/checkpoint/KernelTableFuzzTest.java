@@ -45,7 +45,7 @@ class KernelTableFuzzTest {
         }
         Mutator mutator = new Mutator(
                 valid, MOST_BYTES, "\n", " ", ":", "-", "-1", "99999999999999999999", "0A", "FFFF", "nsems", " kB");
-        // A row is forgotten before the next one is read; a row can be one line end.
+        // A row is discarded before the next one is read. A row can be one line end.
         return new Fuzz(plan, mutator, List.of(IOException.class)).allocatesAtMost(1 << 20, 1024);
     }
 
@@ -91,7 +91,7 @@ class KernelTableFuzzTest {
     }
 
     private void memory(byte[] input) throws IOException {
-        // A file that is written over is flushed to the disk at once.
+        // An overwritten file is flushed to the disk at once.
         Files.deleteIfExists(smaps);
         Files.write(smaps, input);
         ResidentMemory.unfiledBytesBySmaps(folder);

@@ -49,7 +49,7 @@ class PidFileFuzzTest {
 
     private void read(byte[] input) throws Exception {
         Path file = directory.resolve("pid");
-        // A file that is written over is flushed to the disk at once.
+        // An overwritten file is flushed to the disk at once.
         Files.deleteIfExists(file);
         Files.write(file, input);
         // A configured one is read by a thread of its own, which would be most of the time.

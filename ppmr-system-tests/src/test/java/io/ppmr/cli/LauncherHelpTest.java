@@ -25,7 +25,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** In a tree that was never built the launcher shows help and does nothing else; operators' commands build nothing. */
+/** In a tree that was never built, the launcher shows help and does nothing else. Operators' commands build nothing. */
 class LauncherHelpTest {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final Duration LIMIT = Duration.ofSeconds(60);

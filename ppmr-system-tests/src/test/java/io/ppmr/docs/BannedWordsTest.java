@@ -34,10 +34,10 @@ class BannedWordsTest {
     private static final Pattern TYPE =
             Pattern.compile("^\\s*((?:(?:public|protected|private|static|final|abstract|sealed|non-sealed)\\s+)*)"
                     + "(?:class|interface|record|enum|@interface)\\s+(\\w+)");
-    /** A comment's line end, with what stands before its next word. */
+    /** A comment's line end, with the prefix of its next word. */
     private static final String GAP = "(?:\\\\s+(?:(?:\\\\*|//|#)\\\\s+)?)";
 
-    /** Types that share their simple name with another one, each listed once; they are renamed with their records. */
+    /** Types that share their simple name with another one, each listed once. They are renamed with their records. */
     private static final List<String> SHARED_NAMES = List.of("Event", "Reader");
 
     private record Rule(Pattern identifier, Pattern prose, String replacement, List<String> exceptions) {

@@ -14,7 +14,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
-/** Pages for users and administrators have short sentences and plain words; pages for engineers have a wider limit. */
+/** Pages for users and administrators have short sentences and plain words. Pages for engineers have a wider limit. */
 class PageLanguageTest {
     private static final Path ROOT = Path.of("..").toAbsolutePath().normalize();
     private static final Path WORDS = ROOT.resolve("build-tools/page-words.txt");
@@ -23,7 +23,7 @@ class PageLanguageTest {
     private static final double AVERAGE = 14;
     private static final int LONGEST_FOR_ENGINEERS = 45;
 
-    /** Pages whose texts come from the code: the texts are checked there. */
+    /** Pages whose texts are generated from the code. The texts are checked there. */
     private static final List<String> MADE_FROM_CODE = List.of("configuration.md", "metrics.md");
 
     private record Word(Pattern pattern, String replacement) {}

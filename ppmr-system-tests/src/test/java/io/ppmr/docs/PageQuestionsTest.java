@@ -16,8 +16,8 @@ import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 
 /**
- * Each question of {@code docs/questions.txt} is answered by the sentence that is written there, under the heading and
- * on the page that are written there, and the page is at most two links away from the README.
+ * Each question of {@code docs/questions.txt} is answered by the sentence in that file, under the heading and on the
+ * page in that file. The page is at most two links away from the README.
  */
 class PageQuestionsTest {
     private static final Path ROOT = Path.of("..").toAbsolutePath().normalize();
@@ -77,7 +77,7 @@ class PageQuestionsTest {
         return pages;
     }
 
-    /** The text between a heading and the next one; empty if the page has no such heading. */
+    /** Returns the text between a heading and the next one, or empty if the page has no such heading. */
     private static String section(Path page, String heading) throws IOException {
         StringBuilder section = new StringBuilder();
         boolean isInside = false;

@@ -34,12 +34,12 @@ final class PageText {
             return words;
         }
 
-        /** The number of remarks in parentheses; a section of a manual, as in kill(2), is none. */
+        /** Returns the number of remarks in parentheses. A section of a manual, as in kill(2), is none. */
         int parentheses() {
             return (int) PARENTHESIS.matcher(text).results().count();
         }
 
-        /** True for a sentence of running text, which counts for the average; cells and fragments do not. */
+        /** True for a sentence of running text, which counts for the average. Cells and fragments do not count. */
         boolean isComplete() {
             return !isCell && ENDED.matcher(text).matches();
         }
@@ -71,7 +71,7 @@ final class PageText {
         return sentences;
     }
 
-    /** The lines that hold two sentences, or end within one, with their numbers. */
+    /** Returns the lines that have two sentences, or end within one, with their numbers. */
     List<String> layoutFaults() {
         return layoutFaults;
     }

@@ -12,9 +12,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
 
 /**
- * Feeds a parser with inputs that a {@link Mutator} makes, and holds it to its promise: it takes an input or refuses it
- * by a named exception with a sentence, within a second, with memory bounded by the input's length, and keeps nothing
- * of it. For one thread.
+ * Feeds a parser with inputs that a {@link Mutator} makes, and checks its contract. It accepts an input, or refuses it
+ * by a named exception with a sentence, within a second. Its memory is bounded by the input's length, and it keeps
+ * nothing of the input. It is for one thread.
  *
  * <p>The seed is printed. {@code -Dppmr.fuzz.seed=N} repeats a run, {@code -Dppmr.fuzz.input=N} one input of it.
  */
@@ -42,7 +42,7 @@ public final class Fuzz {
     }
 
     /**
-     * @param mutator makes inputs out of those that the parser takes
+     * @param mutator makes inputs out of valid ones
      * @param refusals the exceptions by which it may refuse
      */
     public Fuzz(FuzzPlan plan, Mutator mutator, List<Class<? extends Exception>> refusals) {
@@ -51,25 +51,28 @@ public final class Fuzz {
         this.refusals = List.copyOf(refusals);
     }
 
-    /** Sets right what would stop most inputs at the door, such as a checksum; three of four inputs are repaired. */
+    /**
+     * Repairs the parts that would cause an early rejection of most inputs, such as a checksum. Three of four inputs
+     * are repaired.
+     */
     public Fuzz repairedBy(UnaryOperator<byte[]> way) {
         repair = way;
         return this;
     }
 
-    /** Limits what a parser may allocate for an input: so much, and so much more for each of its bytes. */
+    /** Limits what a parser may allocate for an input: a fixed part, and a part for each of its bytes. */
     public Fuzz allocatesAtMost(long fixed, long aByte) {
         fixedBytes = fixed;
         bytesAByte = aByte;
         return this;
     }
 
-    /** As many inputs as the gate's plan says. */
+    /** Tries the number of inputs in the gate's plan. */
     public void inTheGate(Parser parser) throws Exception {
         run(plan.gate(), parser);
     }
 
-    /** As many inputs as the plan of all tests says. */
+    /** Tries the number of inputs in the plan of all tests. */
     public void forLong(Parser parser) throws Exception {
         run(plan.all(), parser);
     }
@@ -116,7 +119,7 @@ public final class Fuzz {
         long costNs = Long.MAX_VALUE;
         long costBytes = Long.MAX_VALUE;
         long mostBytes = fixedBytes + bytesAByte * input.length;
-        // Once more, where the first use of a class, or another process, may have been what it cost.
+        // Repeats the input, because the cost may come from the first use of a class, or from another process.
         for (int i = 0; i < 3 && (costNs > MOST_NS || costBytes > mostBytes); i++) {
             byte[] given = input.clone();
             long startBytes = THREADS.getCurrentThreadAllocatedBytes();
@@ -163,7 +166,7 @@ public final class Fuzz {
         return text + (input.length > SHOWN_BYTES ? "..." : "");
     }
 
-    /** Returns which input hangs, and where, and has the run end if it can be interrupted. */
+    /** Returns which input hangs, and where. Ends the run if it can be interrupted. */
     private Thread watch(Thread runner, long seed, CountDownLatch over) {
         Thread thread = new Thread(
                 () -> {
@@ -178,7 +181,7 @@ public final class Fuzz {
                             }
                         }
                     } catch (InterruptedException e) {
-                        // Nobody interrupts it.
+                        // No thread interrupts it.
                         Thread.currentThread().interrupt();
                     }
                 },

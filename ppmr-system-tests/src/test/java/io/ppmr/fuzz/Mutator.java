@@ -9,9 +9,9 @@ import java.util.SplittableRandom;
 import java.util.stream.Stream;
 
 /**
- * Makes inputs out of valid ones: flipped bits, lengths and counts at their extremes, pieces cut out, doubled, put in
- * or taken from another valid input, words of a dictionary; and some out of nothing. Immutable; what it makes depends
- * on the random numbers alone.
+ * Makes inputs out of valid ones. It flips bits, sets lengths and counts to their extremes, and uses words of a
+ * dictionary. It cuts pieces out, doubles them, inserts them, or takes them from another valid input. Some inputs are
+ * random. It is immutable. The results depend only on the random numbers.
  */
 public final class Mutator {
     private static final int MOST_CHANGES = 6;
@@ -148,7 +148,7 @@ public final class Mutator {
         return input;
     }
 
-    /** The input with a piece so many times in the place of what stands from one offset to another. */
+    /** Returns the input with the bytes between two offsets replaced by copies of a piece. */
     private byte[] replaced(byte[] input, int from, int to, byte[] piece, int times) {
         int room = Math.max(0, mostBytes - (input.length - (to - from)));
         int count = piece.length == 0 ? 0 : Math.min(times, room / piece.length);

@@ -8,13 +8,19 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 
-/** A program that tells a service, as whoever has a key can, that an address is away; prints what it answers. */
+/**
+ * A program that sends a service the notice that an address is away, as every holder of the key can. It prints the
+ * answer.
+ */
 final class AwayNotice {
     private static final Duration LIMIT = Duration.ofSeconds(10);
 
     private AwayNotice() {}
 
-    /** Takes a key file, a service, an address, the name of a migration, a lease in milliseconds and a token. */
+    /**
+     * The arguments are a key file, a service, an address, the name of a migration, a lease in milliseconds and a
+     * token.
+     */
     public static void main(String[] arguments) throws IOException {
         Connector service = new Connector(
                 HostPort.parse(arguments[1]).orElseThrow().lookUp(), PreSharedKey.load(Path.of(arguments[0])), LIMIT);

@@ -17,8 +17,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * BLCR's calls, one by one: a context file a process, front to back, of lengths in 4 bytes, small structs, pages that
- * head a chunk, and one write for each run of pages; read in the same pieces, and never at the end.
+ * BLCR's calls, one by one. It has a context file for each process, front to back, with lengths in 4 bytes, small
+ * structs, and pages that head a chunk. Each run of pages is one write. It is read in the same pieces, and never at the
+ * end.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class BlcrPatternIT {

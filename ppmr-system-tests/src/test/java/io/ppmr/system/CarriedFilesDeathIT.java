@@ -28,8 +28,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /**
- * Services that die while the files of a job travel with it: in the end the job is at one node with every line, and the
- * other has what it had before.
+ * Services that die while the files of a job travel with it. In the end the job is at one node with every line, and the
+ * other node has its earlier files.
  */
 @Tag("soak")
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -141,7 +141,10 @@ class CarriedFilesDeathIT {
         }
     }
 
-    /** A look before the pause may meet a child of the job that ends just then: nothing is done, and it is repeated. */
+    /**
+     * A check before the pause may meet a child of the job that ends just then. Nothing is done, and the check is
+     * repeated.
+     */
     private static CompletableFuture<String> migrateTo(Step step) throws Exception {
         for (int turn = 0; ; turn++) {
             CompletableFuture<String> migration = job.migrateLater();
@@ -188,7 +191,7 @@ class CarriedFilesDeathIT {
         requireOneJobAndNothingLeft();
     }
 
-    /** Both ranks have the large file open for reading: it travels once, and each has its own besides. */
+    /** Both ranks have the large file open for reading. It travels once, and each rank also has its own file. */
     @Test
     void shouldMoveRanksThatReadOneFileAndWriteTheirOwn() throws Exception {
         start();

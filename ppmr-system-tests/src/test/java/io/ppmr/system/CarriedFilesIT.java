@@ -23,8 +23,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /**
- * A job whose own files travel with it ({@code files.copy}), by real CRIU between two nodes with disks of their own:
- * each byte is there and the job writes on where it was, or it is refused before it is stopped. Both nodes keep their
+ * A job whose own files travel with it ({@code files.copy}), by real CRIU between two nodes with disks of their own.
+ * Each byte arrives and the job continues its writes, or it is refused before it is stopped. Both nodes keep their
  * services for all tests.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -80,7 +80,7 @@ class CarriedFilesIT {
         job.requireNothingOfOurs(there);
     }
 
-    /** The restart is stopped where it waits for the image: the files are at their places by then. */
+    /** The restart is stopped while it waits for the image. The files are at their places by then. */
     @Test
     void shouldPutBackWhatItReplacedWhenItIsRolledBack() throws Exception {
         job.asUser(here, "mkdir -p scratch/a");
@@ -109,7 +109,8 @@ class CarriedFilesIT {
     }
 
     /**
-     * Each row: what is done here and there, as the job's user or as root; what the job has open besides; what is said.
+     * Each row has the commands here and there, as the job's user or as root. It also has the additional open files of
+     * the job, and the expected message.
      */
     @Tag("soak")
     @ParameterizedTest
@@ -171,7 +172,7 @@ class CarriedFilesIT {
         job.requireTurns();
     }
 
-    /** A user who changes what lies at the place all the time: nothing but the job's own files is ever written. */
+    /** A user continuously changes the files at the place. Only the job's own files are ever written. */
     @Test
     @Tag("soak")
     void shouldWriteNothingElsewhereWhileTheUserExchangesFoldersAndFiles() throws Exception {

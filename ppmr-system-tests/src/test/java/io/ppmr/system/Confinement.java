@@ -30,13 +30,13 @@ final class Confinement {
 
     private Confinement() {}
 
-    /** Runs a line of sh(1) in a pod; gives its output. */
+    /** Runs a line of sh(1) in a pod, and returns its output. */
     @FunctionalInterface
     interface Shell {
         String run(String line) throws Exception;
     }
 
-    /** Requires that the shell, and what it starts, is refused all of it, and nothing that programs use. */
+    /** Requires that the shell and its children are refused all of it, and nothing that programs use. */
     static void require(Shell shell) throws Exception {
         String program = Base64.getEncoder().encodeToString(Files.readAllBytes(PROGRAM));
         String said =
@@ -45,7 +45,7 @@ final class Confinement {
         assertTrue(shell.run("grep Seccomp: /proc/self/status").contains("\t2"), "it is filtered");
     }
 
-    /** Requires that of what the program has said. */
+    /** Requires that of the program's output. */
     static void requireIn(String said) {
         Map<String, Integer> errors = new TreeMap<>();
         for (String line : said.strip().split("\n", -1)) {

@@ -76,7 +76,7 @@ class CriuBesideOthersIT {
         return tables;
     }
 
-    /** The kernel takes minutes to write its table of all locks when it has so many. */
+    /** The kernel needs minutes to write its table of all locks when it has that many. */
     @Test
     void shouldSaySoonThatAJobHasALockWhenAnotherUserHasManyLocks() throws Exception {
         Path locked = Files.createDirectory(directory.resolve("locked"));

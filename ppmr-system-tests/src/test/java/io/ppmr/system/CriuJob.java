@@ -31,7 +31,7 @@ import java.util.stream.Collectors;
 
 /**
  * A job of root's, of one rank, that is moved by real CRIU, in a folder of its own, which is also its working
- * directory. By its working directory all that is left of it is found and ended.
+ * directory. Its remaining processes are found by its working directory and ended.
  */
 final class CriuJob implements AutoCloseable {
     private static final JobUser ROOT = new JobUser(0, 0);
@@ -58,17 +58,17 @@ final class CriuJob implements AutoCloseable {
         return new CriuJob(directory, process);
     }
 
-    /** Real CRIU with the same further arguments for both of its commands. */
+    /** Returns real CRIU with these further arguments for both of its commands. */
     static Checkpointer criu(String... arguments) {
         return criu(PagePolicy.AUTO, arguments);
     }
 
-    /** The same, whose pages travel as said. */
+    /** Returns real CRIU with this policy for pages. */
     static Checkpointer criu(PagePolicy pages, String... arguments) {
         return create(settings(pages, arguments));
     }
 
-    /** Real CRIU, whose jobs may be connected to servers at these paths. */
+    /** Returns real CRIU whose jobs may be connected to servers at these paths. */
     static Checkpointer criuBeside(List<String> externalSockets) {
         return create(settings(PagePolicy.AUTO).withExternalSockets(externalSockets));
     }
@@ -104,7 +104,7 @@ final class CriuJob implements AutoCloseable {
         return Files.exists(turns) ? Files.readString(turns) : "";
     }
 
-    /** Waits until the job has gone on. */
+    /** Waits until the job continues. */
     void requireTurns() throws Exception {
         for (int turn = 0; turn < 2; turn++) {
             String before = turns();
@@ -121,7 +121,7 @@ final class CriuJob implements AutoCloseable {
         return (int) process.pid();
     }
 
-    /** Moves the job, or a copy of it, by the PID of its root, as long as nobody calls it off. */
+    /** Moves the job, or a copy of it, by the PID of its root, unless it is cancelled. */
     MigrationReport migrate(ServicePair pair, Checkpointer criu, int pid, String id, Cancellation cancellation)
             throws InterruptedException {
         Job job = new Job("job", ROOT, criu, List.of(new Job.RankProcess(0, pid)));
@@ -176,7 +176,7 @@ final class CriuJob implements AutoCloseable {
         }
     }
 
-    /** Ends it as an operator would, so that a job can take away what it has made outside of its folder. */
+    /** Ends it as an operator would, so that a job can remove its files outside of its folder. */
     @Override
     public void close() throws Exception {
         process.destroy();

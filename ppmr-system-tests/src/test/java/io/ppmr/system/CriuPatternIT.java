@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * CRIU's calls, one by one: a dozen files, the pages by splice, the inventory last; the restore opens the inventory
+ * CRIU's calls, one by one: a dozen files, the pages by splice, the inventory last. The restore opens the inventory
  * first and reads the pages at one go.
  */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)

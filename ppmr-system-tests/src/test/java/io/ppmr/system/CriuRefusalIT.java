@@ -20,8 +20,8 @@ import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * Jobs that real CRIU does not move, or makes into something else: each is refused before it is stopped, with the
- * process, the cause and the remedy, and continues.
+ * Jobs that real CRIU does not move, or changes. Each is refused before it is stopped, with the process, the cause and
+ * the remedy, and continues.
  */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class CriuRefusalIT {
@@ -31,7 +31,7 @@ class CriuRefusalIT {
     @TempDir
     private Path directory;
 
-    /** A job in Perl, which a shell starts by what stands before. */
+    /** A job in Perl, started by a shell with these words before it. */
     private static String perl(String before, String program) {
         return before + "perl -e " + quoted(program + TURNS);
     }
@@ -124,7 +124,7 @@ class CriuRefusalIT {
         }
     }
 
-    /** Only after the hook is it looked at what stands in the way. */
+    /** The check for obstacles is only after the hook. */
     @Tag("soak")
     @Test
     void shouldMoveAJobThatGivesItsLockUpInItsSuspendHook() throws Exception {

@@ -24,13 +24,13 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * A user's job with more descriptors and threads than any needs, moved by services with the heap that they always have:
- * it ends none of them, and keeps nobody from being answered.
+ * A user's job with more descriptors and threads than any needs, moved by services with their usual heap. It ends no
+ * service, and delays no answer.
  */
 @Timeout(value = 180, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class CrowdedJobIT {
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
-    /** The promise, to which comes what a busy machine makes of an answer. */
+    /** The promised time, and the delay of an answer on a busy machine. */
     private static final long ANSWER_NS = Duration.ofSeconds(1).toNanos();
 
     private static final int BEFORE = 5;
@@ -64,7 +64,7 @@ class CrowdedJobIT {
         replay.close();
     }
 
-    /** Starts such a job as an ordinary user; it has all that it will have when this returns. */
+    /** Starts such a job as an ordinary user. All its threads and descriptors exist when this returns. */
     private long crowd(int threads, int descriptors, String kind, int processes) throws Exception {
         Process job = new ProcessBuilder(
                         "setpriv",
@@ -126,7 +126,10 @@ class CrowdedJobIT {
         assertEquals(Outcome.COMMITTED, other.outcome(), other.reason());
     }
 
-    /** Each step of this job takes long; meanwhile the node's operator asks, triggers, and at last cancels. */
+    /**
+     * Each step of this job takes long. During that time the node's operator sends queries and triggers, and at last
+     * cancels.
+     */
     @Test
     @Tag("soak")
     void shouldAnswerWithinASecondWhileAJobMakesEachStepSlow() throws Exception {

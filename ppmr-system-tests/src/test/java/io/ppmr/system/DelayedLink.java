@@ -22,12 +22,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A network that delays: every byte of a connection to a target arrives so much later, each way. It can be slow, too:
- * then each direction of a connection carries so many bytes a second. It holds up nothing else, as long as no more
- * than {@link #IN_FLIGHT} blocks of a direction are on their way. It stands in for a delay in the kernel (netem), which
- * not every kernel has.
+ * A network that delays every byte of a connection to a target by a fixed time, each way. It can be slow, too. Then
+ * each direction of a connection has a maximum rate. It delays nothing else, as long as no more than {@link #IN_FLIGHT}
+ * blocks of a direction are on their way. It replaces a delay in the kernel (netem), which not every kernel has.
  *
- * <p>Safe for any thread. Closed by its owner; two threads for each direction of each connection until then.
+ * <p>It is safe for any thread. Its owner closes it. Until then it has two threads for each direction of each
+ * connection.
  */
 final class DelayedLink implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(DelayedLink.class);
@@ -35,7 +35,7 @@ final class DelayedLink implements AutoCloseable {
     private static final int IN_FLIGHT = 256;
     private static final long LIMIT_S = 60;
 
-    /** Bytes on their way; none: the sender has ended. */
+    /** Bytes on their way. No bytes mean that the sender ended. */
     private record Block(ByteBuffer bytes, long arrivesNs) {}
 
     private final long delayNs;
@@ -50,7 +50,7 @@ final class DelayedLink implements AutoCloseable {
         this(delay, Long.MAX_VALUE);
     }
 
-    /** The same, which carries so many bytes a second at most. */
+    /** Creates a link that has a maximum rate, too. */
     DelayedLink(Duration delay, long bytesPerSecond) throws IOException {
         this.bytesPerSecond = bytesPerSecond;
         delayNs = delay.toNanos();
@@ -67,7 +67,7 @@ final class DelayedLink implements AutoCloseable {
         target = address;
     }
 
-    /** Returns whether at least so many bytes have left it. */
+    /** Returns true if at least this number of bytes left it. */
     boolean hasCarried(long bytes) {
         return carriedBytes.sum() >= bytes;
     }

@@ -20,8 +20,8 @@ import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * The demo as a user runs it: two isolated nodes, real jobs that checkpoint themselves and real processes under CRIU,
- * moved while they compute, whose results are right in the end.
+ * Tests the demo as a user runs it. It has two isolated nodes, real jobs that checkpoint themselves and real processes
+ * under CRIU. They are moved while they compute, and their results are right in the end.
  */
 @Timeout(value = 400, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class DemoIT {
@@ -56,14 +56,14 @@ class DemoIT {
     void shouldGoOnWhenOrdinaryProcessesWithThreadsAndSharedMemoryMoveByCriu() throws Exception {
         JsonNode migration = migration(directory, "criu");
         assertTrue(migration.get("bytes").asLong() > 3 * (48L << 20), migration::toPrettyString);
-        // A quarter of the memory is shared and waits; what is a process's own is streamed.
+        // A quarter of the memory is shared and waits. The memory of a single process is streamed.
         long sharedBytes = 3 * (12L << 20);
         assertTrue(migration.get("stagedBytes").asLong() <= sharedBytes + (64 << 20), migration::toPrettyString);
         assertTrue(
                 migration.get("targetPeakRssBytes").asLong() <= sharedBytes + (256 << 20), migration::toPrettyString);
     }
 
-    /** Runs the demo with one checkpointer and gives its migration, whose processes all continued rightly. */
+    /** Runs the demo with one checkpointer and returns its migration, whose processes all continued correctly. */
     static JsonNode migration(Path directory, String checkpointer, String... more) throws Exception {
         Path json = directory.resolve("demo.json");
         Path log = directory.resolve("demo.log");

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The example in docs/examples/dmtcp-hold, as far as this machine has what it needs. */
+/** Tests the example in docs/examples/dmtcp-hold, as far as this machine has its programs. */
 @Timeout(120)
 class DmtcpExampleIT {
     private static final Path EXAMPLE = Path.of(System.getProperty("ppmr.home"), "docs/examples/dmtcp-hold");

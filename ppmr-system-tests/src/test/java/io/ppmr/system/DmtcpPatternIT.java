@@ -11,8 +11,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * DMTCP's calls, one by one: several processes write into one directory under temporary names, which they change after
- * a barrier over all; the restart reads the heads of all images before the rest of any.
+ * DMTCP's calls, one by one. Several processes write into one directory under temporary names, which they change after
+ * a barrier over all. The restart reads the heads of all images before the rest of any.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class DmtcpPatternIT {
@@ -39,7 +39,7 @@ class DmtcpPatternIT {
         return "ckpt_a.out_" + process + ".dmtcp";
     }
 
-    /** One process writes its image, closes it, waits for the others and gives it its final name. */
+    /** One process writes its image, closes it, waits for the others and renames it to its final name. */
     private Path writer(ReplayJob job, int process) throws Exception {
         List<String> calls = new ArrayList<>(List.of(
                 "seed " + process,
@@ -73,7 +73,7 @@ class DmtcpPatternIT {
             for (int process = 0; process < PROCESSES; process++) {
                 names[process] = image(process);
                 checkpoint.add("also " + writer(job, process));
-                // Compressed images are looked at with a read of one byte before that.
+                // Before that, the first byte of compressed images is read.
                 restart.addAll(List.of(
                         "seed " + process,
                         "exists " + image(process),

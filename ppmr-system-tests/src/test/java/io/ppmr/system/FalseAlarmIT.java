@@ -51,7 +51,9 @@ class FalseAlarmIT {
                 .rank(List.of("open image wcx", "write 4m 64k", "close"), List.of("open image r", "read 4m", "eof"));
     }
 
-    /** A job of an earlier test in this JVM, which waits for an operator for ever, is said to do so now and then. */
+    /**
+     * A job of an earlier test in this JVM waits for an operator without a limit. The log repeats that periodically.
+     */
     private static boolean isOfAnother(String line, String migrationId) {
         Matcher named = MIGRATION.matcher(line);
         return named.find() && !named.group(1).equals(migrationId);

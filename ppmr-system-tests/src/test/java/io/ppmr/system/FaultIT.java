@@ -144,7 +144,7 @@ class FaultIT {
     @ParameterizedTest
     @ValueSource(strings = {"called off", "target lost"})
     void shouldRollBackAtOnceWhenTheLastChunkIsStillUnderWay(String what) throws Exception {
-        // Longer than the silence limit of ten seconds.
+        // The delay is longer than the silence limit of ten seconds.
         IntFunction<Drawn> late = chunk -> chunk == 1 ? new Drawn(PullFault.DELAY, 15_000) : Drawn.NOTHING;
         try (ReplayJob job = new ReplayJob(directory)) {
             // A whole chunk, and the last one.

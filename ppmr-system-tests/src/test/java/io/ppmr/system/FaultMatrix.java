@@ -13,9 +13,9 @@ import java.util.Optional;
  */
 final class FaultMatrix {
     /**
-     * A row is a fault, a column the moment at which it comes: half of rank 1's image is written; everything is there
-     * and its restart is about to make the copy; a message of the commit is on its way. What stands in brackets is left
-     * to the long run of the tests.
+     * A row is a fault, and a column is its moment. In the first, half of rank 1's image is written. In the second,
+     * everything arrived and its restart will make the copy next. In the others, a message of the commit is on its way.
+     * Bracketed cases are only in the long run of the tests.
      */
     static final String TABLE = """
             | Fault | write | restart | Prepared | Confirm | StillHeld | Commit | Committed |
@@ -49,7 +49,7 @@ final class FaultMatrix {
 
     private FaultMatrix() {}
 
-    /** A moment; for those of the commit the message that is on its way. */
+    /** A moment. For the moments of the commit it has the message that is on its way. */
     enum Moment {
         WRITE(null),
         RESTART(null),
@@ -84,9 +84,9 @@ final class FaultMatrix {
         HERE,
         /** The copies continue, and no original is left. */
         THERE,
-        /** The processes that are left are stopped, and a service says so. */
+        /** The remaining processes are stopped, and a service reports that. */
         HELD,
-        /** Nothing is left: the named cases, in which the computation is lost. */
+        /** No process remains. In the named cases the computation is lost. */
         NOWHERE
     }
 
@@ -113,7 +113,7 @@ final class FaultMatrix {
                 .toList();
     }
 
-    /** Reads a table, whose brackets say what is left to the long run of the tests. */
+    /** Reads a table. Bracketed cases are only in the long run of the tests. */
     static List<Cell> cells(String table) {
         List<List<String>> rows = table.lines()
                 .map(line ->

@@ -19,8 +19,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * The table of faults ({@link FaultMatrix}) with real services on nodes of their own, real mounts and a real network:
- * the computation ends as promised, and its result is right. {@code -Dppmr.fault=WORDS,WORDS} runs only the cases whose
+ * The table of faults ({@link FaultMatrix}) with real services on nodes of their own, real mounts and a real network.
+ * The computation ends as promised, and its result is right. {@code -Dppmr.fault=WORDS,WORDS} runs only the cases whose
  * names contain one of them.
  */
 @Timeout(value = 150, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)

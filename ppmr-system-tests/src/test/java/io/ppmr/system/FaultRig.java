@@ -20,9 +20,8 @@ import java.util.Optional;
 import java.util.stream.Collectors;
 
 /**
- * A source and one or two targets, each a service on a node that can be lost, with the network between them in the
- * test's hands ({@link Relay}), or by a cable that can be pulled; and a folder for the one job that they know at a
- * time.
+ * A source and one or two targets, each a service on a node that can be lost. The test controls the network between
+ * them ({@link Relay}), or a veth pair that can be set down. There is a folder for one job at a time.
  */
 final class FaultRig implements AutoCloseable {
     static final String SOURCE = "source";
@@ -44,8 +43,8 @@ final class FaultRig implements AutoCloseable {
 
     /**
      * @param targets one or two
-     * @param fencedBy {@link #SOURCE}, or {@link #FIRST} for all targets: who has a fence command, which tells what
-     *     {@link #proveOff} has said; nobody if empty
+     * @param fencedBy the service with a fence command: {@link #SOURCE}, {@link #FIRST} for all targets, or empty for
+     *     none. The command reports the result of {@link #proveOff}
      * @param cable whether source and target have networks of their own, joined by a cable, instead of relays
      */
     record Shape(int targets, String fencedBy, boolean cable) {
@@ -96,12 +95,12 @@ final class FaultRig implements AutoCloseable {
         return shape;
     }
 
-    /** The target that is told last, and that the last vote comes from. */
+    /** The target that is notified last, and whose vote is the last one. */
     String last() {
         return shape.targets() == 1 ? FIRST : SECOND;
     }
 
-    /** Returns where the source reaches a target. */
+    /** Returns the address by which the source reaches a target. */
     private String address(String target) {
         return shape.cable()
                 ? CABLE_TARGET + ":" + CABLE_PORT
@@ -154,7 +153,7 @@ final class FaultRig implements AutoCloseable {
                         LedgerJob.checkpointerToml(jobs)));
     }
 
-    /** Asks the site, which is the test: says that it asks, and waits for the answer. */
+    /** Queries the site, which is the test. It reports the query, and waits for the answer. */
     private String fenceScript(String name) {
         return ("touch %1$s/%2$s-asks; while [ ! -e %1$s/%2$s-off ];"
                         + " do [ ! -e %1$s/%2$s-not-off ] || exit 1; sleep 0.05; done")
@@ -196,9 +195,9 @@ final class FaultRig implements AutoCloseable {
     }
 
     /**
-     * Has the job moved, once the source has ended what it recovered again; the migration's name.
+     * Moves the job, after the source ended all recovered migrations. Returns the migration's name.
      *
-     * @param spread over all targets; else to the first that takes it
+     * @param spread whether it moves to all targets; otherwise it moves to the first that accepts it
      */
     String migrate(boolean spread) throws Exception {
         List<String> to = spread ? targets().stream().map(this::address).toList() : List.of();
@@ -244,21 +243,21 @@ final class FaultRig implements AutoCloseable {
                 .count();
     }
 
-    /** Waits until a service has said something. */
+    /** Waits until a service logged some words. */
     void awaitSaid(String name, String words) throws Exception {
         Conditions.until(
                 "the " + name + " says '" + words + "'",
                 () -> services.get(name).log().contains(words));
     }
 
-    /** Returns true if every node and service lives and can take the next job. */
+    /** Returns true if every node and service lives and can accept the next job. */
     boolean isWell() {
         return services.size() == nodes.size()
                 && nodes.values().stream().allMatch(TestNode::isAlive)
                 && services.values().stream().allMatch(ServiceProcess::isAlive);
     }
 
-    /** Returns what every service has said since its last start, for a case that has failed. */
+    /** Returns the log of every service since its last start, for a case that failed. */
     String logs() throws IOException {
         StringBuilder all = new StringBuilder();
         for (String name : services.keySet()) {

@@ -17,7 +17,7 @@ import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
 
-/** One case of the table of faults: brings the job to the moment, does what the row says, and looks how it ends. */
+/** One case of the table of faults. It brings the job to the moment, executes the row's fault, and checks the end. */
 final class FaultScene {
     private static final Set<Moment> VOTED = EnumSet.range(Moment.PREPARED, Moment.COMMITTED);
 
@@ -47,7 +47,7 @@ final class FaultScene {
         return new Shape(two ? 2 : 1, fencedBy, fault.equals("cable"));
     }
 
-    /** Does it all; throws if anything is not as promised. */
+    /** Executes the case. Throws if anything is not as promised. */
     void bringAbout() throws Exception {
         switch (now.fault()) {
             case "source service" -> serviceKilled(false, SOURCE);
@@ -116,7 +116,7 @@ final class FaultScene {
         rig.awaitSaid(SOURCE, "migration " + migration + ": rank 0 is restored and held");
     }
 
-    /** Scripts that wait continue, where there are any. */
+    /** Continues waiting scripts, if there are any. */
     private void scriptsGoOn() throws Exception {
         if (!VOTED.contains(now.moment())) {
             job.set("go");
@@ -188,7 +188,7 @@ final class FaultScene {
             awaitItsEffect();
         }
         rig.relay(FIRST).lose();
-        // On its way back the one that lives may have begun to do what follows.
+        // On its way back, the living end may already execute the next step.
         if (now.moment() != Moment.COMMITTED && !messageHeard && !List.of(names).contains(FIRST)) {
             job.standsStill();
         }
@@ -199,7 +199,7 @@ final class FaultScene {
         endsAsPromised();
     }
 
-    /** Waits until the service that lives has done what the message asks for. */
+    /** Waits until the living service has executed the message. */
     private void awaitItsEffect() throws Exception {
         switch (now.moment()) {
             case PREPARED -> rig.relay(FIRST).awaitBehind(ControlMessage.Confirm.class);
@@ -213,7 +213,7 @@ final class FaultScene {
 
     // ---- commands --------------------------------------------------------------------------------------------------
 
-    /** The script of a command kills it: nothing is to be done but to wait. */
+    /** The script of a command kills it, so this only waits. */
     private void movesToTheEnd() throws Exception {
         migration = rig.migrate(false);
         rig.awaitRecord(SOURCE, migration, TransactionRecord.Done.class);
@@ -315,7 +315,10 @@ final class FaultScene {
         endsAsPromised();
     }
 
-    /** The target takes the source for dead, but nobody can prove it off: when they speak again the source decides. */
+    /**
+     * The target regards the source as dead, but no fence can prove it off. When they are connected again, the source
+     * decides.
+     */
     private void fenceFails() throws Exception {
         comesToTheMoment();
         rig.relay(FIRST).cut();
@@ -340,7 +343,10 @@ final class FaultScene {
         endsAsPromised();
     }
 
-    /** The second target hears the source and nobody reaches the first, which holds its copies until somebody does. */
+    /**
+     * The second target is connected to the source. No peer reaches the first target, which holds its copies until one
+     * does.
+     */
     private void firstCutOff() throws Exception {
         comesToTheMoment();
         rig.relay(FIRST).cut();

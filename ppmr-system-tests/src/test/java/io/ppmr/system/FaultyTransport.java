@@ -34,16 +34,16 @@ import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
- * A transport in the place of RDMA, whose target listens on a port of its own and whose chunks go wrong as told.
+ * A transport that replaces RDMA. Its target listens on a port of its own, and its chunks fail as configured.
  *
  * @param way how they get there
- * @param faults gives the fault of the next chunk; any thread
+ * @param faults returns the fault of the next chunk, on any thread
  */
 public record FaultyTransport(ChunkWay way, Supplier<FaultyPuller.Drawn> faults) implements Transport {
     private static final int CONNECTIONS = 2;
     private static final int SLICE_MS = 20;
 
-    /** Returns the number of connections: one tells of all that is written. */
+    /** Returns the number of connections. One connection reports all writes. */
     private int connections() {
         return way == ChunkWay.WRITTEN ? 1 : CONNECTIONS;
     }

@@ -27,11 +27,11 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Jobs with a random set of features, by one pair of services. A job that has nothing but what moves must move, and
- * find every byte, offset and peer as it was. One that has something which cannot move is refused before the pause, by
- * a reason that names it, and continues where it is. No move commits and is wrong.
+ * Jobs with a random set of features, by one pair of services. A job with only movable features must move, and find
+ * every byte, offset and peer as it was. A job with a feature that cannot move is refused before the pause, by a reason
+ * that names the feature. It continues where it is. No committed move is wrong.
  *
- * <p>The seeds are the same in each run; {@code -Dppmr.featureSeed=N} has the first of other ones.
+ * <p>The seeds are the same in each run. {@code -Dppmr.featureSeed=N} sets another first seed.
  */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 @Timeout(value = 600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -43,12 +43,12 @@ class FeatureJobsIT {
     private static final int PIECES = 20;
     private static final int IN_PIECE = 100;
 
-    /** At most so many of a hundred jobs may end by what only CRIU finds. */
+    /** The maximum percentage of jobs that may end by a refusal that only CRIU finds. */
     private static final int MOST_BY_CRIU_ALONE = 2;
 
     /**
-     * The words of refusals that only CRIU finds, of jobs that move otherwise, with the place in CRIU's source (4.2.1)
-     * and why the look before the pause cannot find it.
+     * The words of refusals that only CRIU finds, of jobs that move otherwise. Each has the place in CRIU's source
+     * (4.2.1), and the reason why the check before the pause cannot find it.
      */
     private static final List<String> BY_CRIU_ALONE = List.of(
             // criu/sk-inet.c, 185: the job connects to itself, and was stopped between connect(2) and accept(2). A look
@@ -108,7 +108,7 @@ class FeatureJobsIT {
             } catch (Exception | AssertionError e) {
                 complaint = Optional.of("seed " + seed + " " + job + ": " + e.getMessage());
             }
-            // At once: the rest of a piece takes minutes.
+            // This is logged at once, because the rest of a piece takes minutes.
             complaint.ifPresent(what -> LOG.warn("{}", what));
             if (complaint.filter(FeatureJobsIT::isByCriuAlone).isPresent()) {
                 byCriuAlone++;
@@ -134,7 +134,7 @@ class FeatureJobsIT {
         return BY_CRIU_ALONE.stream().anyMatch(complaint::contains);
     }
 
-    /** Returns what is wrong; empty if nothing is. */
+    /** Returns the fault, or empty if there is none. */
     private Optional<String> move(long seed, JobFeature.Drawn drawn) throws Exception {
         try (JobNodes.Running job = nodes.job(
                 drawn.ranks(), drawn.features().stream().map(JobFeature::word).toList())) {

@@ -67,10 +67,10 @@ class FieldCasesIT {
 
     // ---- locale, umask, names --------------------------------------------------------------------------------------
 
-    /** As a service that cron, a container or a minimal node starts. */
+    /** The service runs as one that cron, a container or a minimal node starts. */
     @Test
     void shouldMoveAJobWhoseProgramHasAForeignNameWhenTheEnvironmentHasNoLocale() throws Exception {
-        // Not in /tmp, in which everybody may write.
+        // The folder is not in /tmp, in which every user may write.
         Path base = Files.createTempDirectory(Path.of("/var/lib"), "ppmr-field-it");
         Files.setPosixFilePermissions(base, PosixFilePermissions.fromString("rwxr-xr-x"));
         try (JobNodes nodes = new JobNodes("locale")) {
@@ -78,7 +78,7 @@ class FieldCasesIT {
             assertEquals(0, installed.exitCode(), installed.said());
             nodes.launchedBy(List.of("env", "-i", PATH, base + "/opt/ppmr/ppmr"))
                     .start();
-            // As bytes, since the JVM of the tests may have no such names itself.
+            // The name is in bytes, because the JVM of the tests may not support such names.
             Path folder = nodes.folderOfJob();
             String program = "f=$(printf 'b\\303\\274ro'); mkdir -p $0/$f; cp " + JobNodes.program("feature-job")
                     + " $0/$f/; cd $0/$f; exec ./feature-job $0 /mnt 1 shared-file working";
@@ -197,7 +197,7 @@ class FieldCasesIT {
 
     // ---- clocks ----------------------------------------------------------------------------------------------------
 
-    /** The target's node was booted days before the source's, or so its clocks say. */
+    /** The target's node was booted days before the source's, according to its clocks. */
     @Tag("soak")
     @Test
     void shouldKeepTheClocksOfAJobWhenTheTargetsNodeHasRunForDays() throws Exception {
@@ -248,7 +248,7 @@ class FieldCasesIT {
 
     // ---- security modules ------------------------------------------------------------------------------------------
 
-    /** This kernel has no security module that gives labels: a file stands in the place of what it would say. */
+    /** This kernel has no security module that sets labels. A file replaces its output. */
     @Tag("soak")
     @Test
     void shouldGoOnWhenACopyHasNotTheLabelThatConfinedItsOriginal() throws Exception {
@@ -311,7 +311,7 @@ class FieldCasesIT {
 
     // ---- sizes -----------------------------------------------------------------------------------------------------
 
-    /** The time goes by what is used, and not by what is reserved or named. */
+    /** The time depends on the used memory, and not on the reserved or named memory. */
     @Tag("soak")
     @Test
     void shouldMoveAJobWithTebibytesOfEmptyMemory() throws Exception {
@@ -364,7 +364,7 @@ class FieldCasesIT {
 
     // ---- how a node is set up --------------------------------------------------------------------------------------
 
-    /** As hardening guides have it. */
+    /** Hardening guides require this. */
     @Tag("soak")
     @Test
     void shouldMoveAJobWhenNothingMayBeExecutedInFoldersForTemporaryFiles() throws Exception {

@@ -27,9 +27,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The commands of {@code docs/admin/first-cluster.md}, typed on two nodes: each succeeds and prints what the page
- * shows. Three commands have a stand-in. {@code ./ppmr} of the tree runs what Maven has built. {@code systemctl start}
- * runs the unit's own {@code ExecStart} as root in an empty environment, and its launcher reads the unit's file of
+ * The commands of {@code docs/admin/first-cluster.md}, typed on two nodes. Each succeeds and prints the output on the
+ * page. Three commands have a stand-in. {@code ./ppmr} of the tree runs Maven's output. {@code systemctl start} runs
+ * the unit's own {@code ExecStart} as root in an empty environment, and its launcher reads the unit's file of
  * variables. There is no systemd, so checkpoint commands are children of the service. {@code scp} copies between the
  * nodes.
  */
@@ -127,7 +127,7 @@ class FirstClusterPageIT {
         assertFalse(shows(List.of(), List.of("more")));
     }
 
-    /** A directory like that of the sources, whose launcher runs what Maven has built. */
+    /** Makes a directory like that of the sources. Its launcher runs Maven's output. */
     private Path makeTree() throws IOException {
         Path made = testbed.folder("tree");
         StringBuilder script = new StringBuilder("#!/bin/sh\nexec");
@@ -221,7 +221,7 @@ class FirstClusterPageIT {
         return steps;
     }
 
-    /** Returns true if these lines are shown; dots on the page mean any lines, and a number means any number. */
+    /** Returns true if these lines are shown. Dots on the page mean any lines, and a number means any number. */
     private static boolean shows(List<String> shown, List<String> printed) {
         if (shown.isEmpty()) {
             return printed.isEmpty();

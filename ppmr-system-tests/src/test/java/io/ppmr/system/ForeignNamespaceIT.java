@@ -36,8 +36,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * A job's user who lives in namespaces of its own, with programs of its own at the paths of root's, is not asked to
- * run them as root. Each rank is an ordinary user's process; the user's program tells as whom it has been started.
+ * A job's user lives in namespaces of its own, with programs of its own at the paths of root's. ppmr does not run them
+ * as root. Each rank is an ordinary user's process. The user's program prints the user that it was started as.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class ForeignNamespaceIT {
@@ -97,7 +97,7 @@ class ForeignNamespaceIT {
         }
     }
 
-    /** Starts words in the shared folder, the last of which is a shell's script; gives the process that continues. */
+    /** Starts words in the shared folder, the last of which is a shell's script. Returns the continuing process. */
     private int start(List<String> words, String script) throws Exception {
         List<String> command = new ArrayList<>(words);
         if (!words.contains("-c") || words.contains("setsid")) {
@@ -245,7 +245,7 @@ class ForeignNamespaceIT {
         return Files.readSymbolicLink(Path.of("/proc/" + pid + "/ns/" + kind));
     }
 
-    /** A container of root's, whose init has the name of ours: it is neither entered nor ended. */
+    /** A container of root's, whose init has the name of ours. It is neither entered nor ended. */
     @ParameterizedTest
     @ValueSource(strings = {"criu", "blcr", "command"})
     void shouldRefuseBeforeThePauseAndEnterNothingWhenNoRestartHasMadeTheNamespace(String kind) throws Exception {
@@ -280,7 +280,7 @@ class ForeignNamespaceIT {
         requireRefused(migrate("criu", pid), "rank 0: PID " + pid + " lives in a mount namespace of its own");
     }
 
-    /** A command enters nothing then, so what lies there in the place of root's programs is not run. */
+    /** A command enters nothing then, so the replacements of root's programs there are not run. */
     @Test
     void shouldMoveARankThatHasMountsOfItsOwnByACommandOfRootsAndRunNothingInThere() throws Exception {
         int pid = start(inMountsOfItsOwn(), TURNS);

@@ -24,8 +24,8 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * A node that has the key and takes no part in a migration speaks of it: a job whose copies are held, and whose
- * source is just silent, is neither ended nor doubled by its word.
+ * A node that has the key and takes no part in a migration sends messages about it. A job has held copies, and its
+ * source is only silent. The forged messages neither end nor double the job.
  */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class ForgedWordIT {
@@ -37,9 +37,9 @@ class ForgedWordIT {
     private final List<String> answers = new CopyOnWriteArrayList<>();
 
     /**
-     * Says it with a secret that is not the migration's.
+     * Sends it with a secret that is not the migration's.
      *
-     * @param participant as who; empty for the source of the migration
+     * @param participant the sender's identity, or empty for the source of the migration
      */
     private void forge(KillablePair pair, Path key, String participant, ControlMessage.OfTransaction word)
             throws Exception {
@@ -76,7 +76,7 @@ class ForgedWordIT {
             forge(pair, key, "", new ControlMessage.RollBack(id, "forged"));
             forge(pair, key, "", new ControlMessage.Commit(id));
             forge(pair, key, "", new ControlMessage.Confirm(id));
-            // Of this attempt, and of none.
+            // The participant is one of this attempt, and then none.
             for (String participant : List.of(pair.targetName(), "127.0.0.1:9")) {
                 forge(pair, key, participant, new ControlMessage.StatusQuery(id, 1, 60_000));
                 forge(pair, key, participant, new ControlMessage.TakeOver(id));

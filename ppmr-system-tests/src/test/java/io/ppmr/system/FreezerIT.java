@@ -20,7 +20,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A job whose ranks have a cgroup of version 2 for themselves: its freezer holds them besides while they are moved. */
+/**
+ * A job whose ranks have a cgroup of version 2 of their own. The cgroup's freezer also holds them while they are moved.
+ */
 @Timeout(value = 180, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class FreezerIT {
     @TempDir
@@ -81,7 +83,7 @@ class FreezerIT {
             Conditions.until("the signal has come", () -> !LedgerJob.isStopped(job.pid(0)));
             job.standsStill();
             job.set("go");
-            // Nobody can tell a rank that was continued from one that has run: it is not moved, and continues.
+            // No check distinguishes a continued rank from a rank that ran. It is not moved, and continues.
             pair.awaitRecord(SOURCE, id, TransactionRecord.RollBackDecided.class);
             job.runsHere();
             assertFalse(isFrozen());

@@ -35,7 +35,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A service that has nothing to do does nothing. */
+/** An idle service uses no resources. */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 @Tag("soak")
 class IdleIT {
@@ -45,7 +45,7 @@ class IdleIT {
     private static final Duration SETTLED = Patience.of(Duration.ofSeconds(60));
     private static final Duration WATCHED = Duration.ofSeconds(10);
     private static final Duration WAITING = Duration.ofSeconds(6);
-    /** After which a peer that does not answer is asked seldom. */
+    /** After this time, a peer that does not answer is queried rarely. */
     private static final Duration GROWING = Duration.ofSeconds(40);
 
     private static final Duration WATCHED_OPEN = Duration.ofSeconds(20);
@@ -89,8 +89,8 @@ class IdleIT {
     }
 
     /**
-     * Waits until what is left of its start is done: a warm-up that was called off on a busy machine is taken down, and
-     * what it had the compiler do is compiled, after the service has said that it is ready.
+     * Waits until the remaining work of its start is done. On a busy machine a cancelled warm-up is still being removed
+     * after the service reported that it is ready. Its code is still being compiled, too.
      */
     private static void awaitQuiet(ServiceProcess service) throws Exception {
         Conditions.until(SETTLED, "the service has done what its start left behind", () -> {
@@ -140,7 +140,7 @@ class IdleIT {
         }
     }
 
-    /** It asks a peer that does not answer, at growing intervals. */
+    /** It queries a peer that does not answer, at growing intervals. */
     @ParameterizedTest
     @ValueSource(strings = {SOURCE, TARGET})
     @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -170,7 +170,7 @@ class IdleIT {
             Map<String, Long> wokenBefore = wakeUpsOfThreads(pid);
             pass(WATCHED_OPEN);
             ProcessFigures after = ProcessFigures.of(pid);
-            // A thread that has ended meanwhile counts no more.
+            // A thread that ended in the meantime is not counted.
             long woken = wakeUpsOfThreads(pid).entrySet().stream()
                     .mapToLong(thread -> thread.getValue() - wokenBefore.getOrDefault(thread.getKey(), 0L))
                     .sum();
@@ -195,7 +195,7 @@ class IdleIT {
         return wakeUps;
     }
 
-    /** Processor time of the services' threads; what the compiler does for a young JVM is not theirs. */
+    /** Returns the processor time of the services' threads. It excludes the compiler's work for a young JVM. */
     private static double ourThreadsMs() {
         ThreadMXBean threads = ManagementFactory.getThreadMXBean();
         double sumMs = 0;

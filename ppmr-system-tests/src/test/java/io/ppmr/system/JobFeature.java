@@ -10,7 +10,7 @@ import java.util.Random;
 import java.util.Set;
 
 /**
- * The features that a job of {@code feature-job} can have, each with its expected outcome: it moves, or the job is
+ * The features that a job of {@code feature-job} can have, each with its expected outcome. It moves, or the job is
  * refused before the pause with these words.
  */
 enum JobFeature {
@@ -113,10 +113,13 @@ enum JobFeature {
     RANK_FILE("which belongs to rank 1"),
     RANK_PIPE("which belongs to rank 1");
 
-    /** They take long, or are about what is said of them: they have tests of their own. */
+    /** They are slow, or concern the reported messages. They have tests of their own. */
     private static final Set<JobFeature> ALONE = EnumSet.of(LONG_MAPS, CROWD, TEBIBYTES, FORGED);
 
-    /** Of each set a job has one at most: they are of one thing, or a tracer would hold up each signal of a timer. */
+    /**
+     * A job has at most one feature of each set. They concern the same resource, or a tracer would delay each signal of
+     * a timer.
+     */
     private static final List<Set<JobFeature>> APART = List.of(
             EnumSet.of(WORKING, LOCAL_FOLDER),
             EnumSet.of(UDP, MULTICAST),
@@ -144,7 +147,7 @@ enum JobFeature {
         return name().toLowerCase(Locale.ROOT).replace('_', '-');
     }
 
-    /** Returns words of the refusal of a job that has it; empty where it moves. */
+    /** Returns words of the refusal of a job that has it, or empty if it moves. */
     Optional<String> refusal() {
         return refusal;
     }
@@ -167,7 +170,7 @@ enum JobFeature {
         }
     }
 
-    /** Draws a job by a seed: three jobs in five have nothing that is refused. */
+    /** Draws a job by a seed. Three jobs in five have no refused feature. */
     static Drawn draw(long seed) {
         Random random = new Random(seed);
         boolean moves = random.nextInt(IN_HUNDRED) < MOVING_IN_HUNDRED;

@@ -23,8 +23,8 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.Assumptions;
 
 /**
- * Two nodes with a service in each, for jobs of an ordinary user that real CRIU moves from the first to the second. How
- * the services are started can be set before. One folder is shared by both nodes. For one thread.
+ * Two nodes with a service in each, for jobs of an ordinary user that real CRIU moves from the first to the second. The
+ * options of the services can be set before. One folder is shared by both nodes. It is for one thread.
  */
 final class JobNodes implements AutoCloseable {
     static final int USER = 20001;
@@ -33,7 +33,7 @@ final class JobNodes implements AutoCloseable {
     static final int PORT = 7411;
 
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
-    /** A feature that is looked at each tenth or 25th turn is looked at so, too. */
+    /** The number covers features that are checked only each tenth or 25th turn. */
     private static final int TURNS = 26;
 
     private final Testbed testbed;
@@ -51,7 +51,7 @@ final class JobNodes implements AutoCloseable {
     private int jobs;
     private Path bin;
 
-    /** Skips the caller's tests, and says why, where no job can be moved. */
+    /** Skips the caller's tests, with the reason, where no job can be moved. */
     static void assumePossible() throws IOException {
         Assumptions.assumeTrue(
                 Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "needs root: nodes are namespaces");
@@ -107,27 +107,27 @@ final class JobNodes implements AutoCloseable {
         return this;
     }
 
-    /** Has the source look for the target there, and the target listen somewhere else. */
+    /** Sets the target's address in the source's configuration, and another address at which the target listens. */
     JobNodes at(String targetsAddress, String listensAt) {
         address = targetsAddress;
         listen = listensAt;
         return this;
     }
 
-    /** Gives the services other names, which their mounts, journals and work directories have in theirs. */
+    /** Sets other names of the services, which are part of their mounts, journals and work directories. */
     JobNodes named(String sources, String targets) {
         sourceName = sources;
         targetName = targets;
         return this;
     }
 
-    /** Has the services keep their files in a folder that does not exist yet, in those below the one given. */
+    /** Sets a new folder, below the given one, for the services' files. */
     JobNodes keptIn(Path folder) {
         base = folder;
         return this;
     }
 
-    /** Has a job "own" as well, which BLCR's stand-ins move: their commands run as the job's user. */
+    /** Adds a job "own", which BLCR's stand-ins move. Their commands run as the job's user. */
     JobNodes blcr() throws IOException {
         bin = testbed.programs();
         return this;
@@ -235,7 +235,7 @@ final class JobNodes implements AutoCloseable {
         return service;
     }
 
-    /** Not by its log: a service may be started without one. */
+    /** This does not use its log, because a service may be started without one. */
     private void awaitAnswer(String role, ServiceProcess service) throws Exception {
         Conditions.until(LIMIT, "the " + role + " answers", () -> {
             try (ControlClient client = new ControlClient(testbed.folder().resolve(role + ".sock"))) {
@@ -292,7 +292,7 @@ final class JobNodes implements AutoCloseable {
             return Files.exists(turns) ? Long.parseLong(Files.readString(turns).strip()) : -1;
         }
 
-        /** Waits until it has looked at all that it has, and finds everything right. */
+        /** Waits until it checked all its features, and found everything right. */
         void requireTurns() throws Exception {
             requireTurns(TURNS);
         }
@@ -307,7 +307,7 @@ final class JobNodes implements AutoCloseable {
             });
         }
 
-        /** Returns what it found to be wrong; empty if nothing was. */
+        /** Returns the mistake that it found, or empty if there is none. */
         Optional<String> complaint() {
             try {
                 Path failed = folder.resolve("failed");
@@ -319,11 +319,11 @@ final class JobNodes implements AutoCloseable {
             }
         }
 
-        /** Has it end, with the process outside; returns when it is over on both nodes. */
+        /** Ends it, with the process outside. Returns when it is over on both nodes. */
         @Override
         public void close() throws Exception {
             Files.createFile(folder.resolve("stop"));
-            // Other programs know nothing of that file.
+            // Other programs do not write that file.
             int looks = Files.exists(folder.resolve("passes")) ? 0 : 200;
             for (TestNode node : List.of(a, b)) {
                 node.run(

@@ -47,9 +47,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * A job's user gains nothing by a migration. The job is a process of an ordinary user, its checkpointer two scripts
- * that run as root, as CRIU does: the first writes an image and stops the process, the second reads the image and
- * starts the copy as the test wants it.
+ * A job's user gains nothing by a migration. The job is a process of an ordinary user. Its checkpointer is two scripts
+ * that run as root, as CRIU does. The first writes an image and stops the process. The second reads the image and
+ * starts the copy that the test requires.
  */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class JobUserIT {
@@ -141,7 +141,7 @@ class JobUserIT {
         assertEquals("20001", Files.readString(shared.resolve("restart-uid")).trim());
     }
 
-    // ---- who is trusted ----------------------------------------------------------------------------------------
+    // ---- trusted users -----------------------------------------------------------------------------------------
 
     @Test
     void shouldRefuseAUserWhoIsNotTrustedWhenTheRestartRunsAsRoot() throws Exception {
@@ -176,7 +176,7 @@ class JobUserIT {
         rollsBack("it is in the groups [4]");
     }
 
-    /** Gives what starts sleep(1) as the job's user, by a program that has that file capability. */
+    /** Returns the words that start sleep(1) as the job's user, by a program with that file capability. */
     private String capable(String name, String capability) throws Exception {
         Path folder = Files.createDirectory(directory.resolve(name));
         Path program = Files.copy(Path.of("/bin/sleep"), folder.resolve("sleep"));
@@ -258,14 +258,14 @@ class JobUserIT {
     }
 
     /**
-     * Nobody can read another process's securebits, so they are not compared. They give nothing by themselves, and a
+     * Another process's securebits are not readable, so they are not compared. They grant no privilege alone, and a
      * restart of the user's starts without them and cannot set them.
      */
     @Tag("soak")
     @Test
     void shouldLetTheCopyHaveNoSecurebitsWhenTheUsersRestartAsksForThem() throws Exception {
         Path bits = shared.resolve("bits");
-        // PR_GET_SECUREBITS; PR_SET_SECUREBITS of SECBIT_NO_SETUID_FIXUP, with which setuid(2) takes no capabilities.
+        // PR_GET_SECUREBITS. PR_SET_SECUREBITS of SECBIT_NO_SETUID_FIXUP, with which setuid(2) drops no capabilities.
         copy(
                 "perl -e 'my $prctl = qx{uname -m} =~ /aarch64/ ? 167 : 157; my $had = syscall $prctl, 27;"
                         + " my $set = syscall $prctl, 28, 4; open my $told, q{>}, q{" + bits + "};"
@@ -315,7 +315,7 @@ class JobUserIT {
         Path root = Files.createDirectory(directory.resolve("root"));
         for (String program : List.of("/bin/sh", "/bin/sleep")) {
             put(Path.of(program), root);
-            // What ldd(1) names: the libraries and the loader.
+            // ldd(1) names the libraries and the loader.
             Matcher library = Pattern.compile("/\\S+").matcher(run("ldd", program));
             while (library.find()) {
                 put(Path.of(library.group()), root);
@@ -336,7 +336,7 @@ class JobUserIT {
     @Tag("soak")
     @Test
     void shouldRollBackWhenTheCopyHasADescriptorOfAKindThatItsOriginalHadNot() throws Exception {
-        // pidfd_open(2) of init, and F_SETFD: whoever has it may ask the kernel about that process.
+        // pidfd_open(2) of init, and F_SETFD. Its holder may query the kernel about that process.
         copy(
                 "perl -e 'my $pidfd = syscall 434, 1, 0; $pidfd >= 0 or exit 1; open my $file, qq{<&=$pidfd};"
                         + " fcntl $file, 2, 0; exec @ARGV' " + AS_USER,
@@ -344,7 +344,7 @@ class JobUserIT {
         rollsBack("it has a descriptor of kind ", "pidfd", ", but its original had none");
     }
 
-    /** As root: maps a file shared, closes it, becomes the user and stops. */
+    /** Starts as root, maps a file shared, closes it, becomes the user and stops. */
     private static String mapping(Path file, int protection) {
         return "perl -e 'open my $file, qq{+<}, qq{" + file + "} or exit 1;"
                 + " my $call = qx{uname -m} =~ /aarch64/ ? 222 : 9;"
@@ -353,7 +353,7 @@ class JobUserIT {
     }
 
     @ParameterizedTest
-    // To be written now; to be written after an mprotect(2), since it was opened so.
+    // Two cases: the memory is writable now, or it is writable after an mprotect(2), because it was opened for that.
     @ValueSource(ints = {3, 1})
     void shouldRollBackWhenTheCopyHasRootsFileMappedSharedAndWritable(int protection) throws Exception {
         Path file = Files.writeString(directory.resolve("roots"), "root's\n".repeat(1000));
@@ -519,7 +519,7 @@ class JobUserIT {
         }
     }
 
-    /** Moves the job, which must fail with these words; the original runs on, and no copy is left. */
+    /** Moves the job, which must fail with these words. The original continues, and no copy remains. */
     private void rollsBack(String... words) throws Exception {
         MigrationReport report = migrate(pair(RunAs.ROOT, TRUSTED), RunAs.ROOT);
         assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
@@ -543,7 +543,7 @@ class JobUserIT {
         return Command.of(List.of(command)).run(Duration.ofSeconds(20)).requireOutput();
     }
 
-    /** Returns what a shell of the job's user says to a command that must fail. */
+    /** Returns the output of a shell of the job's user for a command that must fail. */
     private static String asUser(String command) throws Exception {
         List<String> words = new ArrayList<>(List.of(AS_USER.trim().split(" ")));
         words.addAll(List.of("sh", "-c", command));

@@ -247,7 +247,7 @@ class KeepIT {
         }
     }
 
-    /** Every name with what is behind it. */
+    /** Returns every name with its content. */
     private static Map<String, String> contents(Path folder) throws IOException {
         Map<String, String> contents = new TreeMap<>();
         try (Stream<Path> all = Files.walk(folder)) {

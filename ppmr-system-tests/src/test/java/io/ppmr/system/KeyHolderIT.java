@@ -30,13 +30,13 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * A peer that has the key and says more than anybody reads. The target has a heap of 96 MiB, as every service; it cuts
- * such a peer off, and moves a job afterwards.
+ * A peer that has the key and sends more than any session reads. The target has a heap of 96 MiB, as every service. It
+ * disconnects such a peer, and moves a job afterwards.
  */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class KeyHolderIT {
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(20));
-    /** More than the heap, and more than sockets' buffers hold. */
+    /** These are larger than the heap and the buffers of sockets. */
     private static final int MESSAGES = 4_000;
 
     private static final String LONG_REASON = "x".repeat(50_000);
@@ -44,7 +44,7 @@ class KeyHolderIT {
     @TempDir
     private Path directory;
 
-    /** Notes what the target says. */
+    /** Notes the target's messages. */
     private static final class Ear implements SessionAgent.End {
         private final BlockingQueue<Message> heard = new LinkedBlockingQueue<>();
 
@@ -75,7 +75,7 @@ class KeyHolderIT {
 
         @Override
         public void onLost(String reason) {
-            // Said by the next message that is sent.
+            // The next sent message reports the failure.
         }
     }
 
@@ -84,7 +84,10 @@ class KeyHolderIT {
         void say(ControlLink link, Ear ear) throws Exception;
     }
 
-    /** Says this first, then ever more; gives how many bytes were taken until the connection was cut. */
+    /**
+     * Sends this first, and then endless messages. Returns the number of bytes that were sent until the connection was
+     * closed.
+     */
     private long flood(RealServices services, Words first) throws Exception {
         Connector connector = new Connector(
                 new InetSocketAddress(InetAddress.getLoopbackAddress(), services.port()),
@@ -111,7 +114,7 @@ class KeyHolderIT {
         throw new AssertionError("the target took all " + bytes + " bytes");
     }
 
-    /** Introduces a job that the target takes, and begins; the data connections that are due never come. */
+    /** Introduces a job that the target accepts, and begins. The expected data connections are never made. */
     private static void begin(ControlLink link, Ear ear) throws Exception {
         NodeFacts here = new NodeProbe(Path.of("/"), 0, 0, List.of()).facts().at(System.currentTimeMillis());
         link.send(new ControlMessage.Introduce(here, new JobFacts("replay", 0, 0, List.of())));

@@ -21,8 +21,8 @@ import java.util.function.Predicate;
 import java.util.stream.Stream;
 
 /**
- * A source and a target as processes of their own that can be frozen, killed and started again on the same journals,
- * and a folder for the one job that they know at a time.
+ * A source and a target as processes of their own. They can be frozen, killed and started again on the same journals.
+ * There is a folder for one job at a time.
  */
 final class KillablePair implements AutoCloseable {
     static final String SOURCE = "source";
@@ -123,7 +123,7 @@ final class KillablePair implements AutoCloseable {
         return new LedgerJob(directory.resolve("job"), RANKS);
     }
 
-    /** Has the job moved, once the source has ended what it recovered again; the migration's name. */
+    /** Moves the job, after the source ended all recovered migrations. Returns the migration's name. */
     String migrate() throws Exception {
         String[] id = new String[1];
         Conditions.until("the source begins to move the job", () -> {
@@ -154,7 +154,7 @@ final class KillablePair implements AutoCloseable {
                 "the " + role + "'s journal has " + kind.getSimpleName(), () -> has(role, id, kind::isInstance));
     }
 
-    /** Waits until the target has heard that the images of a migration's first attempt are whole. */
+    /** Waits until the target received the message that the images of a migration's first attempt are whole. */
     void awaitWholeImages(String id) throws IOException, InterruptedException {
         for (int rank = 0; rank < RANKS; rank++) {
             Path never = directory.resolve("target-mount/" + id + ".1/rank-" + rank + "/" + LedgerJob.NEVER);
@@ -166,7 +166,7 @@ final class KillablePair implements AutoCloseable {
         }
     }
 
-    /** Has the job moved until the target has voted; the source is stopped from before it hears that. */
+    /** Moves the job until the target voted. The source is stopped before it receives the vote. */
     String voted(LedgerJob job) throws Exception {
         job.restarts(0, "read 1m", "eof", "touch " + job.mark("read-0"));
         job.restarts(1, "read 1m", "eof", "touch " + job.mark("read"), "await " + job.mark("go"));
@@ -190,12 +190,12 @@ final class KillablePair implements AutoCloseable {
         return "127.0.0.1:" + port;
     }
 
-    /** Returns where a service listens to commands. */
+    /** Returns the control socket of a service. */
     Path socket(String role) {
         return directory.resolve(role + ".sock");
     }
 
-    /** Returns true if both live and can take the next job. */
+    /** Returns true if both live and can accept the next job. */
     boolean isWell() {
         return services.size() == 2 && services.values().stream().allMatch(ServiceProcess::isAlive);
     }

@@ -40,7 +40,7 @@ class LauncherIT {
 
     @BeforeEach
     void install() throws Exception {
-        // Not in /tmp, in which everybody may write.
+        // The folder is not in /tmp, in which every user may write.
         base = Files.createTempDirectory(Path.of("/var/lib"), "ppmr-launcher-it");
         allow(base, "rwxr-xr-x");
         shared = Files.createDirectory(base.resolve("shared"));
@@ -72,7 +72,7 @@ class LauncherIT {
         assertFalse(Files.exists(ran), () -> "a user's program ran");
     }
 
-    /** A java that tells as whom it has been started, in a JDK as the launcher looks for one. */
+    /** A java that prints the user that it was started as, in a JDK as the launcher expects one. */
     private String makeJdk(String folder) {
         return "mkdir -p " + folder + "/bin && echo 'JAVA_VERSION=\"17\"' >" + folder + "/release"
                 + " && printf '#!/bin/sh\\nid -u >" + shared + "/ran\\n' >" + folder + "/bin/java"

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A user's checkpoint command that writes next to nothing does not draw a migration out, and a slow network may. */
+/** A user's checkpoint command that writes almost nothing does not prolong a migration, and a slow network may. */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class LeastRateIT {
     private static final int MIB = 1 << 20;
@@ -102,7 +102,7 @@ class LeastRateIT {
         }
     }
 
-    /** With the usual bounds, and a network that takes several times the time over which they count. */
+    /** The bounds are the usual ones. The transfer takes several times the period over which they are measured. */
     @Test
     @Tag("soak")
     @Timeout(value = 600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)

@@ -30,9 +30,9 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
 
 /**
- * A job whose every rank computes a chain of sums and writes each into its ledger, so that the ledger shows whether the
- * computation continues, with the right result, and once: a second live copy, or one that begins again, repeats a step;
- * a lost one adds nothing. Its checkpointer and its restart are the program image-replay.
+ * A job whose every rank computes a chain of sums and writes each into its ledger. So the ledger shows whether the
+ * computation continues, with the right result, and once. A second live copy, or a copy that restarts, repeats a step.
+ * A lost copy adds nothing. Its checkpointer and its restart are the program image-replay.
  */
 final class LedgerJob implements AutoCloseable {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
@@ -43,7 +43,7 @@ final class LedgerJob implements AutoCloseable {
     private static final long MULTIPLIER_3 = 0xBF58476D1CE4E5B9L;
     private static final int MORE_STEPS = 3;
 
-    /** A file that restarts may open and checkpoints do not write: who opens it waits until the image is whole. */
+    /** A file that restarts may open and checkpoints do not write. An open blocks until the image is whole. */
     static final String NEVER = "never";
 
     private final Path directory;
@@ -53,7 +53,7 @@ final class LedgerJob implements AutoCloseable {
     /** A line of a ledger. */
     private record Step(long number, long sum, long pid) {}
 
-    /** Removes what an earlier job has left in its directory, whose processes are gone. */
+    /** Removes the files of an earlier job from its directory. The processes of that job are gone. */
     static void clear(Path directory) throws IOException {
         if (Files.exists(directory)) {
             try (Stream<Path> files = Files.list(directory)) {
@@ -64,12 +64,14 @@ final class LedgerJob implements AutoCloseable {
         }
     }
 
-    /** A job of so many ranks, from 0. */
+    /** Creates a job with this number of ranks, from 0. */
     LedgerJob(Path directory, int ranks) throws Exception {
         this(directory, 0, ranks);
     }
 
-    /** @param directory for its scripts, ledgers and marks; may be that of another job with other ranks */
+    /**
+     * @param directory the directory of its scripts, ledgers and marks; may be that of another job with other ranks
+     */
     LedgerJob(Path directory, int firstRank, int ranks) throws Exception {
         this(directory, firstRank, ranks, List.of());
     }
@@ -108,8 +110,8 @@ final class LedgerJob implements AutoCloseable {
     }
 
     /**
-     * A rank writes its image itself, under a temporary name, as DMTCP does, and aborts on the first call that fails;
-     * what it does between saving its state and the end of the image. It stops itself when that is done.
+     * A rank writes its image itself, under a temporary name, as DMTCP does, and aborts on the first call that fails.
+     * The calls are those between saving its state and the end of the image. It stops itself when that is done.
      */
     void writesInProcess(int rank, String... calls) throws IOException {
         writesInProcess = true;
@@ -125,12 +127,12 @@ final class LedgerJob implements AutoCloseable {
         restartsBy("restart", rank, calls);
     }
 
-    /** A rank's restart is killed when it has made the copy and not yet said so. */
+    /** A rank's restart is killed after it made the copy and before it reported that. */
     void restartsInVain(int rank) throws IOException {
         script("restart-" + rank, List.of("open image r", "load " + ledger(rank), "read 1m", "spawn quietly", "die"));
     }
 
-    /** The same for the restarts of a checkpointer of its own. */
+    /** Sets the restarts of a checkpointer of its own. */
     void restartsBy(String kind, int rank, String... calls) throws IOException {
         List<String> lines = new ArrayList<>(List.of("open image r", "load " + ledger(rank)));
         lines.addAll(List.of(calls));
@@ -198,7 +200,7 @@ final class LedgerJob implements AutoCloseable {
                 .create("command", new NativePrograms(NATIVE));
     }
 
-    /** Its checkpointer, as a configuration says it. */
+    /** Returns its checkpointer in the form of a configuration. */
     static String checkpointerToml(Path directory) {
         return checkpointerToml(directory, false);
     }
@@ -218,7 +220,7 @@ final class LedgerJob implements AutoCloseable {
                 """.formatted(REPLAY, directory, writesInProcess, NEVER);
     }
 
-    /** It, as a source's configuration says it, with further lines of its table. */
+    /** Returns the job in the form of a source's configuration, with further lines of its table. */
     static String toml(Path directory, int ranks, String more) {
         StringBuilder entries = new StringBuilder();
         for (int rank = 0; rank < ranks; rank++) {
@@ -248,21 +250,21 @@ final class LedgerJob implements AutoCloseable {
 
     // ---- what the ledgers show -------------------------------------------------------------------------------------
 
-    /** Every rank continues where it was, with the right result, and nothing else of it lives. */
+    /** Every rank continues where it was, with the right result, and no other process of it lives. */
     void runsHere() throws Exception {
         for (int rank : originals.keySet()) {
             runsHere(rank);
         }
     }
 
-    /** Every rank continues in a copy, with the right result, and nothing else of it lives. */
+    /** Every rank continues in a copy, with the right result, and no other process of it lives. */
     void runsThere() throws Exception {
         for (int rank : originals.keySet()) {
             runsThere(rank);
         }
     }
 
-    /** One rank continues in a copy, with the right result, and nothing else of it lives. */
+    /** One rank continues in a copy, with the right result, and no other process of it lives. */
     void runsThere(int rank) throws Exception {
         long pid = goesOn(rank);
         assertNotEquals(pid(rank), pid, "rank " + rank + " is to continue in a copy");
@@ -298,14 +300,14 @@ final class LedgerJob implements AutoCloseable {
         return stat.charAt(stat.lastIndexOf(')') + 2) == 'T';
     }
 
-    /** Returns how many steps a rank has come. */
+    /** Returns the number of a rank's steps. */
     int stepsOf(int rank) throws IOException {
         return steps(rank).size();
     }
 
     /**
-     * Returns true if every rank continues in a copy, or every one in its original; anything else is half a job, and
-     * fails.
+     * Returns true if every rank continues in a copy, and false if every rank continues in its original. Anything else
+     * is half a job, and fails.
      */
     boolean isMoved() throws Exception {
         int first = originals.keySet().iterator().next();
@@ -318,7 +320,7 @@ final class LedgerJob implements AutoCloseable {
         return moved;
     }
 
-    /** Waits until a rank continues, and checks every step so far; the process that does it. */
+    /** Waits until a rank continues, and checks every step so far. Returns its process. */
     private long goesOn(int rank) throws Exception {
         int before = steps(rank).size();
         Conditions.until("rank " + rank + " continues", () -> steps(rank).size() >= before + MORE_STEPS);
@@ -341,7 +343,7 @@ final class LedgerJob implements AutoCloseable {
         }
     }
 
-    /** The same function as in image-replay.c, for seed 1. */
+    /** This function is equal to the one in image-replay.c, for seed 1. */
     private static long word(long index) {
         long x = ((index + 1) * MULTIPLIER_1) ^ MULTIPLIER_2;
         x ^= x >>> 29;
@@ -396,7 +398,7 @@ final class LedgerJob implements AutoCloseable {
         return Files.exists(noted) ? Files.readAllLines(noted) : List.of();
     }
 
-    /** Every rank is stopped: no process of it runs, for as long as it takes to look a while. */
+    /** Every rank is stopped. No process of it runs during a period of observation. */
     void standsStill() throws Exception {
         for (int rank : originals.keySet()) {
             int before = steps(rank).size();
@@ -414,7 +416,7 @@ final class LedgerJob implements AutoCloseable {
         }
     }
 
-    /** Takes from every ledger what was computed after the last checkpoint. */
+    /** Removes from every ledger the steps after the last checkpoint. */
     void cutToSaved() throws IOException {
         for (int rank : originals.keySet()) {
             List<String> saved = saved(rank);
@@ -430,7 +432,7 @@ final class LedgerJob implements AutoCloseable {
         assertTrue(child.waitFor(Patience.of(60), TimeUnit.SECONDS), "an original does not end");
     }
 
-    /** Nothing of any rank lives, neither original nor copy, checkpoint or restart. */
+    /** Requires that no process of any rank lives, neither original nor copy, checkpoint or restart. */
     void isGone() throws Exception {
         Conditions.until("nothing of the job is left", () -> programs().isEmpty());
     }
@@ -443,7 +445,7 @@ final class LedgerJob implements AutoCloseable {
         }
     }
 
-    /** One rank continues where it was, with the right result, and nothing else of it lives. */
+    /** One rank continues where it was, with the right result, and no other process of it lives. */
     void runsHere(int rank) throws Exception {
         assertEquals(pid(rank), goesOn(rank), "rank " + rank + " is to continue in its original");
         nothingElseLives(rank, pid(rank));
@@ -454,7 +456,7 @@ final class LedgerJob implements AutoCloseable {
         return LedgerProcess.of(directory);
     }
 
-    /** The same processes by the PIDs that their nodes see. */
+    /** Returns these processes by the PIDs in their nodes. */
     private List<Long> living() {
         return programs().stream()
                 .map(LedgerProcess::inside)

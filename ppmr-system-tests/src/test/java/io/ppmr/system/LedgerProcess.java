@@ -16,7 +16,7 @@ import java.util.concurrent.TimeUnit;
  * The first process of a rank of a {@link LedgerJob}, and how processes of such a job are found.
  *
  * @param pid as its node sees it
- * @param child the same as a child of this process, unless it is in a node of its own
+ * @param child the process as a child of this one, or empty if it is in a node of its own
  */
 record LedgerProcess(long pid, Optional<Process> child) {
     private static List<String> compute(Path script) {
@@ -31,7 +31,7 @@ record LedgerProcess(long pid, Optional<Process> child) {
                 script.toString());
     }
 
-    /** Starts one as a child of this process; its PID goes to a file. */
+    /** Starts one as a child of this process, and writes its PID to a file. */
     static LedgerProcess startHere(Path script, Path pidFile) throws IOException {
         Process child = new ProcessBuilder(compute(script))
                 .redirectErrorStream(true)
@@ -60,7 +60,7 @@ record LedgerProcess(long pid, Optional<Process> child) {
         return new LedgerProcess(Long.parseLong(Files.readString(pidFile).strip()), Optional.empty());
     }
 
-    /** Processes of the program image-replay whose scripts are in a directory. */
+    /** Returns the processes of the program image-replay whose scripts are in a directory. */
     static List<Long> of(Path directory) {
         return ProcessHandle.allProcesses()
                 .map(ProcessHandle::pid)
@@ -69,7 +69,7 @@ record LedgerProcess(long pid, Optional<Process> child) {
                 .toList();
     }
 
-    /** The PID in the innermost namespace, see proc(5); empty if the process has ended. */
+    /** Returns the PID in the innermost namespace, or empty if the process ended. See proc(5). */
     static Optional<Long> inside(long pid) {
         try {
             return Files.readAllLines(Path.of("/proc", Long.toString(pid), "status")).stream()

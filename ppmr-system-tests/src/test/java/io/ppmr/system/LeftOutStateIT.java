@@ -27,15 +27,15 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Jobs with state that CRIU leaves out, or does not write, by real CRIU: ppmr moves it, or refuses the job before it is
- * stopped. Each job looks by itself, again and again, whether it has its state still.
+ * Jobs with state that CRIU leaves out, or does not write, by real CRIU. ppmr moves it, or refuses the job before it is
+ * stopped. Each job repeatedly checks that it still has its state.
  */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class LeftOutStateIT {
     private static final Path PROGRAM =
             Path.of(System.getProperty("ppmr.home"), "ppmr-checkpoint/target/native-test/state-job");
 
-    /** State that ppmr reads of the original, and gives the copy. */
+    /** State that ppmr reads from the original, and restores in the copy. */
     private static final List<String> MOVED_BY_US = List.of(
             "affinity",
             "thread-affinity",
@@ -129,7 +129,10 @@ class LeftOutStateIT {
             "aio",
             "waits");
 
-    /** State that neither moves: the kernel shows it of no other process, and the job computes the same without it. */
+    /**
+     * State that neither ppmr nor CRIU moves. The kernel shows it of no other process, and the job computes the same
+     * without it.
+     */
     private static final List<String> MOVED_BY_NOBODY = List.of(
             "memory-failure",
             "timestamps",
@@ -202,7 +205,7 @@ class LeftOutStateIT {
         move(List.of(kind));
     }
 
-    /** As the table says: what moves some day has another line there from then on. */
+    /** The table lists the lost state. A state that moves in a later release has another line there. */
     @Tag("soak")
     @Test
     void shouldLoseOnlyWhatTheKernelShowsOfNoOtherProcess() throws Exception {
@@ -225,7 +228,7 @@ class LeftOutStateIT {
         }
     }
 
-    /** As after a signal that is handled: programs that look at what a call returns wait for the rest. */
+    /** The call returns as after a handled signal. Programs that check its result wait for the rest. */
     @Tag("soak")
     @Test
     void shouldEndWaitsWithATimeLimitEarlyByEintr() throws Exception {
@@ -245,7 +248,7 @@ class LeftOutStateIT {
         }
     }
 
-    /** The kernel does not show that a process asks for it; its copy would get it when the restart's tool ends. */
+    /** The kernel does not show that a process requests it. Its copy would receive it when the restart's tool ends. */
     @Tag("soak")
     @ParameterizedTest
     @ValueSource(strings = {"death-signal", "handled-death-signal"})
@@ -269,7 +272,7 @@ class LeftOutStateIT {
         }
     }
 
-    /** One pair of services is asked for one job after the other. */
+    /** One pair of services gets one job after the other. */
     private void refuse(List<Refused> kinds) throws Exception {
         Checkpointer criu = CriuJob.criu();
         try (ServicePair pair = pair(criu)) {
@@ -325,7 +328,7 @@ class LeftOutStateIT {
                 Refused.of("member6", "is a member of the multicast group ff15:0:0:0:0:0:0:5007")));
     }
 
-    /** The target has not the address of this node's interface, as far as is known before the pause. */
+    /** The target lacks the address of this node's interface, according to the facts before the pause. */
     @Tag("soak")
     @Test
     void shouldRefuseASocketThatHasAnAddressOfTheNode() throws Exception {

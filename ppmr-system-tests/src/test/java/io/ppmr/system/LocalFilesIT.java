@@ -25,7 +25,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /**
- * Jobs with files in a folder that each of two nodes has for itself, by real CRIU: a copy has the same bytes, or the
+ * Jobs with files in a folder that each of two nodes has of its own, by real CRIU. A copy has the same bytes, or the
  * job is refused before it is stopped. Both nodes keep their services for all tests.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -33,7 +33,7 @@ class LocalFilesIT {
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final JobUser USER = new JobUser(41_377, 41_377);
 
-    /** Opens its file as it is told, notes turns in a file of both nodes, and what it reads. */
+    /** Opens its file with the given mode. Notes its turns, and the bytes that it reads, in a file of both nodes. */
     private static final String JOB = "cd \"$1\"; eval \"exec 3$2\\\"\\$3\\\"\"; n=0;"
             + " while :; do n=$((n+1)); echo $n >>\"$4\"; sleep 0.05; done";
 
@@ -168,7 +168,7 @@ class LocalFilesIT {
         requireRefused("rundir as working directory, which is missing at the target");
     }
 
-    /** Root could look there; the job's user cannot, and no answer tells what root would see. */
+    /** Root could read there, and the job's user cannot. No answer contains facts that only root can read. */
     @Test
     void shouldLookAtTheTargetAsTheJobsUser() throws Exception {
         asUser(nodes.a(), "mkdir -p closed; echo one >closed/f");

@@ -29,8 +29,8 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * Services whose journals have the ends of one user's 200,000 failed migrations, as an earlier release let one user
- * have within half a day. They start with the heap of every service, and know how another user's migration ended.
+ * Services whose journals have the ends of one user's 200,000 failed migrations. An earlier release let one user create
+ * these within half a day. They start with the heap of every service, and return the end of another user's migration.
  */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class ManyEndsIT {
@@ -82,7 +82,7 @@ class ManyEndsIT {
         }
     }
 
-    /** Asks the target as a source does that was started again, and gives the answer. */
+    /** Sends the target a late query, as a restarted source does, and returns the answer. */
     private Message askLate(RealServices services) throws Exception {
         BlockingQueue<Message> answers = new LinkedBlockingQueue<>();
         Connector connector = new Connector(

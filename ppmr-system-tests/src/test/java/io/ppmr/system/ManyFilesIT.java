@@ -17,7 +17,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Many files at once: more writers than chunks, and more files than anybody has descriptors for. */
+/** Many files at once. There are more writers than chunks, and more files than a process has descriptors. */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class ManyFilesIT {
     private static final int WRITERS = 64;
@@ -43,7 +43,7 @@ class ManyFilesIT {
                             .stall(Duration.ofSeconds(8)))) {
                 job.commits(pair);
             }
-            // A service that is closed has nothing at work any more: 64 ranks' folders take some time to remove.
+            // A closed service has no running work. The removal of 64 ranks' folders needs some time.
             assertEquals(List.of(), namesIn(directory.resolve("target-work")));
             assertEquals(List.of(), namesIn(directory.resolve("source-work")));
         }
@@ -81,7 +81,7 @@ class ManyFilesIT {
         moveInterleaved(new ReplayJob(directory).retained(), 512L << 20);
     }
 
-    /** All files grow at once, a piece of each in turn; then they are read from the last to the first. */
+    /** All files grow at once, a piece of each in turn. Then they are read from the last to the first. */
     private void moveInterleaved(ReplayJob job, long stagingBytes) throws Exception {
         int piece = 70_000;
         int pieces = 3;

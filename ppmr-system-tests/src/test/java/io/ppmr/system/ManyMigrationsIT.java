@@ -20,7 +20,10 @@ import org.junit.jupiter.api.io.TempDir;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Migrations one after another through the same two services, some failing on purpose: nothing of them stays. */
+/**
+ * Migrations one after another through the same two services, some of which fail on purpose. No resource of them
+ * remains.
+ */
 @Tag("soak")
 class ManyMigrationsIT {
     private static final Logger LOG = LoggerFactory.getLogger(ManyMigrationsIT.class);
@@ -79,7 +82,7 @@ class ManyMigrationsIT {
             }
         }
 
-        /** Returns what is in use when all that nobody refers to is gone. */
+        /** Returns the used heap after a collection of unreachable objects. */
         private static long heapInUseKib() {
             System.gc();
             return (Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory()) >> 10;
@@ -118,7 +121,7 @@ class ManyMigrationsIT {
     }
 
     private void migrate(int count) throws Exception {
-        // The services' restores know their scripts by this folder, in which one job follows the other.
+        // The services' restores find their scripts by this folder, in which one job follows the other.
         Path at = directory.resolve("job");
         try (Nodes nodes = new Nodes(directory)) {
             TargetService target;
@@ -146,7 +149,7 @@ class ManyMigrationsIT {
         }
     }
 
-    /** Every fourth fails when restarting, every fourth when checkpointing; the others go well. */
+    /** Every fourth fails when restarting, and every fourth when checkpointing. The others succeed. */
     private void one(SourceService source, Path at, int number) throws Exception {
         LedgerJob.clear(at);
         try (LedgerJob job = new LedgerJob(at, 2)) {

@@ -25,8 +25,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Jobs of many ranks, which all move in one migration: that they do, that commands which wait for each other do not
- * keep each other from being started, and what processor time a rank costs.
+ * Jobs of many ranks, which all move in one migration. Tests that they do, and that commands which wait for each other
+ * do not delay each other's start. Measures the processor time of a rank.
  */
 class ManyRanksIT {
     private static final Logger LOG = LoggerFactory.getLogger(ManyRanksIT.class);
@@ -48,7 +48,7 @@ class ManyRanksIT {
     @TempDir
     private Path directory;
 
-    /** The processor time that this machine takes to start a program that does nothing. */
+    /** Returns the processor time in which this machine starts a program that does nothing. */
     private static double cpuSecondsAStart() throws IOException, InterruptedException {
         Command.CommandResult result = Command.of(List.of(
                         "sh", "-c", "i=0; while [ $i -lt " + STARTS + " ]; do /bin/true; i=$((i+1)); done; times"))
@@ -147,7 +147,7 @@ class ManyRanksIT {
         }
     }
 
-    /** The target is told where every rank of a job is, of which here one moves. */
+    /** The target receives the places of all ranks of a job, of which here one moves. */
     @Tag("soak")
     @Test
     @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)

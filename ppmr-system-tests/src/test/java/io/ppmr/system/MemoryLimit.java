@@ -8,9 +8,9 @@ import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
 
 /**
- * A memory cgroup of this test's own, of version 1 or 2 (memory controller): what is put into it, and what that starts,
- * gets no more memory than the limit, and the kernel kills one of them when they want more. Closed by its owner, when
- * everything in it has ended.
+ * A memory cgroup of this test's own, of version 1 or 2 (memory controller). Its processes and their children get no
+ * more memory than the limit. The kernel kills one of them when they allocate more. Its owner closes it, when
+ * everything in it ended.
  */
 final class MemoryLimit implements AutoCloseable {
     private final Path group;
@@ -22,7 +22,7 @@ final class MemoryLimit implements AutoCloseable {
         Files.writeString(limit, Long.toString(bytes));
     }
 
-    /** Makes one; empty where this machine lets nobody do that. */
+    /** Makes one. Empty where this machine permits none. */
     static Optional<MemoryLimit> of(long bytes) throws IOException {
         String name = "ppmr-test-" + ThreadLocalRandom.current().nextInt(1 << 30);
         Path first = Path.of("/sys/fs/cgroup/memory");
@@ -41,12 +41,12 @@ final class MemoryLimit implements AutoCloseable {
         return Optional.empty();
     }
 
-    /** Puts a process into it; what it has got already counts where it was. */
+    /** Adds a process. Its allocated memory stays charged to the old cgroup. */
     void add(long pid) throws IOException {
         Files.writeString(group.resolve("cgroup.procs"), Long.toString(pid));
     }
 
-    /** Returns how many processes the kernel has killed for want of memory. */
+    /** Returns the number of processes that the kernel killed for lack of memory. */
     long kills() throws IOException {
         return Files.readAllLines(killCounts).stream()
                 .filter(line -> line.startsWith("oom_kill "))

@@ -12,9 +12,9 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Another user of the node, with processes that have nothing to do with any job. It is a program in Perl that makes
- * what it wants to make, writes {@code ready} and stays; on SIGTERM, and when this JVM has died, it removes what would
- * outlive it.
+ * Another user of the node, with processes that have nothing to do with any job. It is a program in Perl that makes its
+ * resources, writes {@code ready} and stays. On SIGTERM, and after the death of this JVM, it removes the resources that
+ * would outlive it.
  */
 final class Neighbour implements AutoCloseable {
     /** A user that has no other process here. */
@@ -34,8 +34,8 @@ final class Neighbour implements AutoCloseable {
     /**
      * Starts one and waits until it has made all.
      *
-     * @param output the file that takes what it says
-     * @param making statements in Perl; what must be removed they put into {@code @m}, {@code @s} and {@code @q}
+     * @param output the file for its output
+     * @param making statements in Perl; they put the resources to be removed into {@code @m}, {@code @s} and {@code @q}
      * @param removing statements by which it removes what would outlive it
      */
     static Neighbour start(Path output, String making, String removing) throws Exception {

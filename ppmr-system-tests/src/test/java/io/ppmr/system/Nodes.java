@@ -44,7 +44,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ThreadLocalRandom;
 
-/** As many sources and targets on this machine as a test wants, with real mounts, joined by TCP over loopback. */
+/** The sources and targets of a test on this machine, with real mounts, connected by TCP over loopback. */
 final class Nodes implements AutoCloseable {
     private static final int FIRST_PORT = 12_000;
     private static final int FIRST_EPHEMERAL_PORT = 32_768;
@@ -67,7 +67,10 @@ final class Nodes implements AutoCloseable {
         return target(name, Map.of(), restores);
     }
 
-    /** @param trustedUsers whose jobs a checkpointer that restarts as root restores there, by its name */
+    /**
+     * @param trustedUsers by the checkpointer's name, the users whose jobs a checkpointer that restarts as root
+     *     restores there
+     */
     TargetService target(String name, Map<String, Set<Integer>> trustedUsers, Checkpointer... restores)
             throws IOException, InterruptedException {
         NodeProbe probe = new NodeProbe(Path.of("/"), POOL.poolBytes(), POOL.chunkBytes(), List.of(restores));
@@ -102,7 +105,9 @@ final class Nodes implements AutoCloseable {
                 Duration.ofSeconds(20));
     }
 
-    /** @param spares asked in this order */
+    /**
+     * @param spares the spare nodes, queried in this order
+     */
     SourceService source(String name, Duration pauseBudget, InetSocketAddress... spares)
             throws IOException, InterruptedException {
         SourceService source = new SourceService(new SourceSettings(
@@ -124,8 +129,8 @@ final class Nodes implements AutoCloseable {
     }
 
     /**
-     * Gives an address at which nobody listens. The port is none of those that the kernel gives to connections
-     * (/proc/sys/net/ipv4/ip_local_port_range), so that it is still free when a service listens there.
+     * Returns an address at which no service listens. The port is outside of the kernel's range for connections
+     * (/proc/sys/net/ipv4/ip_local_port_range). So it is still free when a service listens there.
      */
     static InetSocketAddress nobody() throws IOException {
         for (int tries = 0; tries < PORT_TRIES; tries++) {
@@ -147,7 +152,7 @@ final class Nodes implements AutoCloseable {
         }
     }
 
-    /** Returns what a service's journal has, oldest first; also while it runs. */
+    /** Returns a service's journal, oldest record first. It may be called while the service runs. */
     List<TransactionRecord> journal(String name) throws IOException {
         return journal(directory, name);
     }

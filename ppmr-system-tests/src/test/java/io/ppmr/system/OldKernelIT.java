@@ -42,16 +42,16 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Two nodes that have of this kernel what Linux 3.10 has (old-kernel.c): every system call numbered 314 or higher fails
- * with ENOSYS there, and /proc is as it was recorded. Services, jobs and BLCR's stand-ins all run so. A job's ranks are
- * orphans, or have a parent that lives.
+ * Two nodes with only the features of Linux 3.10 of this kernel (old-kernel.c). Every system call numbered 314 or
+ * higher fails with ENOSYS there, and /proc is as recorded. Services, jobs and BLCR's stand-ins all run in this way. A
+ * job's ranks are orphans, or have a living parent.
  */
 @EnabledIfSystemProperty(named = "os.arch", matches = "amd64")
 @Timeout(value = 150, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class OldKernelIT {
     private static final String ORPHANS = "orphans";
     private static final String CHILDREN = "children";
-    /** Orphans, whose checkpoint command is left its default. */
+    /** Orphans with the default checkpoint command. */
     private static final String ATOMIC = "atomic";
 
     /** The first rank lives in a PID namespace of its own. */
@@ -190,7 +190,7 @@ class OldKernelIT {
             words.addAll(computation(name, rank));
             words.addAll(List.of("--pace", "100"));
             if (rank == 1) {
-                // Its image is written by several at once, not in order.
+                // Several writers write its image at once, not in order.
                 words.addAll(List.of("--writers", "4"));
             }
             Path pidFile = file(name, rank, "pid");
@@ -214,7 +214,7 @@ class OldKernelIT {
         goesOn(0);
     }
 
-    /** Starts a rank as the init of a PID namespace; the file gets its PID as the node sees it. */
+    /** Starts a rank as the init of a PID namespace. The file gets its PID in the node's namespace. */
     private void seclude(Path pidFile, List<String> rank) throws Exception {
         List<String> words = new ArrayList<>(List.of("unshare", "--pid", "--fork"));
         words.addAll(rank);
@@ -224,7 +224,7 @@ class OldKernelIT {
                 "the rank has begun", () -> parent.children().findFirst().isPresent());
         ProcessHandle child = parent.children().findFirst().orElseThrow();
         secluded = Optional.of(child);
-        // As this test sees it, as the node does, as the rank itself does.
+        // The PIDs are in this test's namespace, in the node's, and in the rank's own.
         String pids = Files.readAllLines(Path.of("/proc/" + child.pid() + "/status")).stream()
                 .filter(line -> line.startsWith("NSpid:"))
                 .findFirst()
@@ -412,7 +412,8 @@ class OldKernelIT {
     @ValueSource(strings = {ORPHANS, CHILDREN})
     void shouldGoOnHereAndMoveLaterWhenBothServicesAreKilled(String name) throws Exception {
         startJob(name);
-        // One copy is there and held, the other one is not: where it is an orphan, its cr_restart has ended.
+        // One copy exists and is held, and the other one does not exist. If the first is an orphan, its cr_restart
+        // ended.
         Files.writeString(jobFolder.resolve("hold"), "context.1");
         try (ControlClient client = new ControlClient(nodes.socket())) {
             client.start(job, List.of(), Optional.empty(), false);
@@ -494,7 +495,7 @@ class OldKernelIT {
             Matcher warmUp = WARM_UP.matcher(service.log());
             // Where both were killed before, in another test, the journal may have an open migration.
             assertTrue(warmUp.find() || service.log().contains("no warm-up: the journal has"), service.log());
-            // It takes 5 s at most, and a moment to be called off.
+            // It needs 5 s at most, and some time for the cancellation.
             assertTrue(warmUp.reset().results().allMatch(found -> Double.parseDouble(found.group(1)) < 7));
         }
     }

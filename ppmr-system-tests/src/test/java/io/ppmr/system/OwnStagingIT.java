@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A target whose configuration names no folder for staging: it has memory of its own, which no user can fill. */
+/** A target whose configuration names no folder for staging. It has memory of its own, which no user can fill. */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class OwnStagingIT {
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(20));

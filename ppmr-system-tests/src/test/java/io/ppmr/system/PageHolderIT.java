@@ -83,7 +83,7 @@ class PageHolderIT {
         run(List.of("mkfifo", file.toString()));
     }
 
-    /** Starts the restore, and returns when it has ended with a part of the pages written. */
+    /** Starts the restore, and returns after it ended with a part of the pages written. */
     private void restore() throws Exception {
         Path work = Files.createDirectory(directory.resolve("work"));
         List<String> restore = pagesProgram(
@@ -177,7 +177,7 @@ class PageHolderIT {
         return Files.exists(turns) ? Files.readString(turns) : "";
     }
 
-    /** The processes of the namespace whose names begin so. */
+    /** Returns the processes of the namespace whose names begin with this. */
     private List<Long> processes(String name) {
         try (Stream<ProcessHandle> all = namespace.descendants()) {
             return all.map(ProcessHandle::pid)
@@ -231,7 +231,7 @@ class PageHolderIT {
         Conditions.until(LIMIT, "the copy waits for a page", this::hasWaiting);
     }
 
-    /** Ends the copy that waits; its holder ends then, too. */
+    /** Ends the waiting copy. Its holder ends then, too. */
     private void requireNothingRan(String before) throws Exception {
         continueCopy();
         assertEquals(before, turns());

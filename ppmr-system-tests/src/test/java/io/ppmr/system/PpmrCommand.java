@@ -7,7 +7,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 
-/** A command of ppmr that has ended. */
+/** A command of ppmr that ended. */
 record PpmrCommand(int exitCode, String said) {
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
 
@@ -21,7 +21,7 @@ record PpmrCommand(int exitCode, String said) {
         return run(new ProcessBuilder(words(arguments)));
     }
 
-    /** Runs one whose words may have others before them. */
+    /** Runs a command whose words may follow others. */
     static PpmrCommand run(ProcessBuilder builder) throws IOException, InterruptedException {
         Command.CommandResult result = Command.of(builder.command()).run(LIMIT);
         return new PpmrCommand(result.exitCode(), result.output());

@@ -25,8 +25,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Jobs with much of one thing, moved by a tool that takes the same time for all jobs: what the services look at while a
- * job is stopped makes its pause little longer.
+ * Jobs with many resources of one kind, moved by a tool that takes the same time for all jobs. The services' checks of
+ * a stopped job make its pause only slightly longer.
  */
 @Timeout(value = 180, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class ProportionIT {

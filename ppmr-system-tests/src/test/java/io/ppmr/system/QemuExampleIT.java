@@ -31,7 +31,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The example in docs/examples/qemu: a guest that says the alphabet, over and over, and continues where it was. */
+/** The example in docs/examples/qemu: a guest that prints the alphabet repeatedly, and continues where it was. */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 @Tag("soak")
 class QemuExampleIT {
@@ -40,7 +40,7 @@ class QemuExampleIT {
     private static final String QEMU = "/usr/bin/qemu-system-x86_64";
     private static final int SECTOR_BYTES = 512;
 
-    /** Says the next letter at the serial port at each tick of the timer, some 18 a second. */
+    /** Prints the next letter at the serial port at each tick of the timer, some 18 a second. */
     private static final byte[] PROGRAM = HexFormat.of()
             .parseHex("31db" + "baf803" + "88d8" + "0441" + "ee" + "43" + "80fb1a" + "7502" + "31db" + "fbf4" + "ebef");
 
@@ -64,7 +64,7 @@ class QemuExampleIT {
         sector[SECTOR_BYTES - 1] = (byte) 0xaa;
         Files.write(job.resolve("disk"), sector);
         said = job.resolve("said");
-        // The scripts as a site installs them, where every user can start them.
+        // The scripts are installed as at a site, where every user can start them.
         Path installed = Files.createDirectory(directory.resolve("scripts"));
         for (String name : List.of("qemu-monitor", "qemu-rank", "qemu-checkpoint", "qemu-restart")) {
             Files.copy(SCRIPTS.resolve(name), installed.resolve(name));
@@ -150,7 +150,7 @@ class QemuExampleIT {
         Conditions.until("the guest continues", () -> letters().length() > before + 5);
     }
 
-    /** No letter was left out or said twice. */
+    /** No letter was left out or printed twice. */
     private void requireAlphabet() throws IOException {
         String all = letters();
         for (int place = 0; place < all.length(); place++) {

@@ -35,8 +35,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Rails between two nodes, each a cable of its own with a rate of 200 or 500 Mbit/s, beside the one of the control
- * connection. A cable that is pulled loses what is on its way, and resets nothing.
+ * Rails between two nodes, beside the veth pair of the control connection. Each rail is a veth pair of its own with a
+ * rate of 200 or 500 Mbit/s. A veth pair that is set down loses the packets on their way, and resets nothing.
  */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RailsIT {
@@ -47,14 +47,16 @@ class RailsIT {
     private static final int PORT = 7412;
     private static final int PROCESSES = 2;
     private static final long PROCESS_BYTES = 160L << 20;
-    /** The part of a rail's rate that a transfer over one of them has at least when nothing is in its way. */
+    /** The minimum part of a rail's rate that an undisturbed transfer over one of them reaches. */
     private static final double FULL_RAIL = 0.93;
 
     private static final int MOST_TRIES = 4;
     private static final double DETECTION_S = 2;
-    /** So much longer than the detection and what the other rail needs the rest may take, on a machine that is idle. */
+    /** The maximum additional time after the detection and the other rail's transfer, on an idle machine. */
     private static final double SLACK_S = 0.5;
-    /** The same on one that is busy, over rails that are slow enough to be what limits the transfer there, too. */
+    /**
+     * The maximum additional time on a busy machine, over rails that are slow enough to limit the transfer there, too.
+     */
     private static final double BUSY_SLACK_S = 2.5;
 
     private static final double FLAPPING_S = 100;
@@ -75,7 +77,7 @@ class RailsIT {
         }
 
         /**
-         * @param megabits a second that a cable takes
+         * @param megabits the rate of a veth pair in megabits a second
          * @param controlIsOnARail whether the cable of the control connection is a rail, too, in name "own" and beside
          *     the others
          */
@@ -154,7 +156,7 @@ class RailsIT {
             return lastArrivedS - firstArrivedS;
         }
 
-        /** Moves it, and waits until its processes have ended with the result of a run that nobody disturbed. */
+        /** Moves it, and waits until its processes ended with the result of an undisturbed run. */
         private MigrationReport commit(Consumer<MigrationProgress> watcher) throws Exception {
             MigrationReport report = migrate(watcher);
             assertEquals(MigrationReport.Outcome.COMMITTED, report.outcome(), report.reason() + nodes.logEnds());
@@ -166,7 +168,7 @@ class RailsIT {
             return report;
         }
 
-        /** Gives the part of the status that is about rails. */
+        /** Returns the part of the status about rails. */
         private String status() throws IOException {
             try (ControlClient client = new ControlClient(nodes.socket())) {
                 return client.status().transport();
@@ -181,7 +183,7 @@ class RailsIT {
             }
         }
 
-        /** Of two rails one was cut: the rest came within what the other one needs, the detection, and the slack. */
+        /** One of two rails was cut. The rest arrived within the other one's time, the detection, and the slack. */
         private void requireInTime(double cutS, double leftBytes, double slackS) throws IOException {
             double took = lastArrivedS - cutS;
             double remaining = leftBytes * 1.045 / (megabits * 1e6 / 8);
@@ -226,12 +228,12 @@ class RailsIT {
 
     private static void requireNearlyTwice(int megabits, long processBytes) throws Exception {
         List<Double> ratios = new ArrayList<>();
-        // What else runs here can slow two rails down, but not speed them up.
+        // Other load here can slow two rails down, but not speed them up.
         while (ratios.size() < MOST_TRIES && ratios.stream().noneMatch(ratio -> ratio >= 1.9)) {
             double one = bytesASecond(megabits, processBytes, 0);
             double two = bytesASecond(megabits, processBytes, 0, 0);
             LOG.info("one rail: {} MB/s, two: {} MB/s, ratio {}", one / 1e6, two / 1e6, two / one);
-            // One that was slower than its network says nothing.
+            // A rail that was slower than its network proves nothing.
             ratios.add(two / Math.max(one, FULL_RAIL * megabits * 1e6 / 8));
         }
         assertTrue(ratios.stream().anyMatch(ratio -> ratio >= 1.9), ratios + " times as much");
@@ -298,7 +300,7 @@ class RailsIT {
             AtomicReference<CompletableFuture<String>> asked = new AtomicReference<>();
             double[] left = new double[2];
             MigrationReport report = scene.commit(progress -> {
-                // Beside this thread: an answer that is late must not put the cut off.
+                // Runs beside this thread, because a late answer must not delay the cut.
                 if (progress.arrivedBytes() > 0 && asked.get() == null) {
                     asked.set(CompletableFuture.supplyAsync(scene::statusNow));
                 }

@@ -43,7 +43,7 @@ final class RealServices implements AutoCloseable {
         return this;
     }
 
-    /** Has those that are started from now on make so many migrations in their warm-up, if there is time. */
+    /** Sets the number of warm-up migrations for services that are started from now on, if there is time. */
     RealServices warmUpMigrations(int migrations) {
         warmUpMigrations = migrations;
         return this;
@@ -99,7 +99,7 @@ final class RealServices implements AutoCloseable {
         return service.process();
     }
 
-    /** Runs {@code ppmr migrate} to its end and gives its exit code; its report goes to a file. */
+    /** Runs {@code ppmr migrate} to its end and returns its exit code. Writes its report to a file. */
     int migrate(Path json, String... job) throws IOException, InterruptedException {
         List<String> words = new ArrayList<>(List.of(
                 "migrate", "--socket", directory.resolve("source.sock").toString(), "--report", json.toString()));
@@ -114,14 +114,16 @@ final class RealServices implements AutoCloseable {
         return result.exitCode();
     }
 
-    /** Runs {@code ppmr doctor} with a service's configuration against the target; its exit code, then its output. */
+    /**
+     * Runs {@code ppmr doctor} with a service's configuration against the target. Returns its exit code and its output.
+     */
     String doctor(String role, String... more) throws IOException, InterruptedException {
         List<String> words = new ArrayList<>(List.of("--peer", "127.0.0.1:" + port));
         words.addAll(List.of(more));
         return command("doctor", role, words);
     }
 
-    /** Runs a command with a service's configuration; its exit code, then its output. */
+    /** Runs a command with a service's configuration. Returns its exit code and its output. */
     String command(String command, String role, List<String> more) throws IOException, InterruptedException {
         List<String> words = new ArrayList<>(
                 List.of(command, "--config", directory.resolve(role + ".toml").toString()));
@@ -137,12 +139,12 @@ final class RealServices implements AutoCloseable {
         return result;
     }
 
-    /** Returns where the target listens. */
+    /** Returns the target's port. */
     int port() {
         return port;
     }
 
-    /** Has these services use the same key as those. */
+    /** Sets the key of those services for these. */
     RealServices keyOf(RealServices others) throws IOException {
         Files.copy(
                 others.directory.resolve("key"),
@@ -152,7 +154,7 @@ final class RealServices implements AutoCloseable {
         return this;
     }
 
-    /** The socket at which a service is asked. */
+    /** The control socket of a service. */
     Path socket(String role) {
         return directory.resolve(role + ".sock");
     }

@@ -59,7 +59,7 @@ class RealServicesIT {
         try (ReplayJob job = new ReplayJob(directory).rank(List.of("pause 1"), List.of("pause 1"));
                 RealServices services = new RealServices(directory)) {
             Process target = services.startTarget(job);
-            // Somebody stands in the mount, so the kernel keeps it busy.
+            // A process has the mount as its working directory, so the kernel keeps it busy.
             Process inside = new ProcessBuilder("sleep", "100")
                     .directory(services.mount("target").toFile())
                     .start();

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Migrations that cannot begin: each says why and what would help, and the originals were not touched. */
+/** Migrations that cannot begin. Each reports the reason and the remedy, and the originals are untouched. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RefusalIT {
     private static final List<String> CHECKPOINT = List.of("open image wcx", "write 1m", "close");
@@ -120,7 +120,7 @@ class RefusalIT {
             pair.target().onChange(() -> {
                 if (begins.getCount() == 1) {
                     begins.countDown();
-                    // The service ends meanwhile; a close that does not wait has returned long before.
+                    // The service ends during this time. A close that does not wait would have returned long before.
                     LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(1));
                     goesOn.set(true);
                 }

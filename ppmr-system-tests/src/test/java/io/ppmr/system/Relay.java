@@ -27,12 +27,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The network in front of a target, in the hands of a test: every connection to the target, a source's or another
- * target's, goes through it. It reads the frames of control connections as they pass (the handshake is not encrypted),
- * so that it can stop everything at a message of a kind, while that is on its way; then the message and all else may
- * continue, or is lost. Where it cuts, nothing is reset: what is sent is swallowed, on new connections, too.
+ * The network in front of a target, under the control of a test. Every connection to the target, from a source or
+ * another target, passes through it. It reads the frames of control connections as they pass, because the handshake is
+ * not encrypted. So it can stop all traffic at a message of a kind, while that is on its way. Then the message and all
+ * other traffic may continue, or is lost. A cut resets nothing. Sent bytes are discarded, on new connections, too.
  *
- * <p>Safe for any thread. Closed by its owner; a thread for each direction of each connection until then.
+ * <p>It is safe for any thread. Its owner closes it. Until then it has a thread for each direction of each connection.
  */
 final class Relay implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(Relay.class);
@@ -68,14 +68,14 @@ final class Relay implements AutoCloseable {
         daemon(this::accept, "relay-listen");
     }
 
-    /** Returns where the target is reached through it. */
+    /** Returns the port through which the target is reached. */
     int port() {
         return server.getLocalPort();
     }
 
     // ---- what a test does ------------------------------------------------------------------------------------------
 
-    /** The next message of this kind is held up, and with it everything else. */
+    /** Holds the next message of this kind, and all other traffic with it. */
     void holdAt(Class<? extends Message> kind) {
         synchronized (gate) {
             awaited = kind;
@@ -94,7 +94,7 @@ final class Relay implements AutoCloseable {
         });
     }
 
-    /** The message continues, and nothing else does: not even that an end has died. */
+    /** The message continues, and all other traffic stays held, even the death of an end. */
     void passMessage() {
         synchronized (gate) {
             heldMayGo = true;
@@ -102,7 +102,7 @@ final class Relay implements AutoCloseable {
         }
     }
 
-    /** Waits until a message of this kind has come behind the one that is held up; it is held up, too. */
+    /** Waits until a message of this kind arrives behind the held one. It is held, too. */
     void awaitBehind(Class<? extends Message> kind) throws Exception {
         Conditions.until("there is a " + kind.getSimpleName() + " behind the message that was held up", () -> {
             synchronized (gate) {
@@ -111,25 +111,25 @@ final class Relay implements AutoCloseable {
         });
     }
 
-    /** Lets all that is held up continue, and all that comes from now on. */
+    /** Passes all held traffic, and all later traffic. */
     void pass() {
         become(Mode.PASS);
     }
 
-    /** Loses all that is held up, with every connection that there is; later ones pass. */
+    /** Loses all held traffic, with every existing connection. Later connections pass. */
     void lose() {
         wires.forEach(wire -> wire.silent = true);
         become(Mode.PASS);
         wires.forEach(Wire::close);
     }
 
-    /** Nothing passes any more, and nothing is reset. */
+    /** Nothing passes from now on, and nothing is reset. */
     void cut() {
         wires.forEach(wire -> wire.silent = true);
         become(Mode.CUT);
     }
 
-    /** On the connections that there are nothing passes any more, and nothing is reset; later ones pass. */
+    /** Existing connections pass nothing and are not reset. Later connections pass. */
     void silence() {
         wires.forEach(wire -> wire.silent = true);
         become(Mode.PASS);
@@ -180,9 +180,10 @@ final class Relay implements AutoCloseable {
     }
 
     /**
-     * Waits while everything is held up; holds everything up if this is the message for it.
+     * Waits while all traffic is held. Holds all traffic if this is the message for it.
      *
-     * @param missed whether anybody misses it: what nobody does must not be what the next message has to wait behind
+     * @param missed whether it waits while traffic is held; otherwise it is dropped, so that the next message does not
+     *     wait behind it
      * @return whether it continues
      */
     private boolean go(Message message, boolean missed) throws IOException {
@@ -214,7 +215,7 @@ final class Relay implements AutoCloseable {
         }
     }
 
-    /** A connection of somebody to the target, in two halves. */
+    /** A connection to the target, in two halves. */
     private final class Wire {
         private final Socket client;
         private volatile Socket target;
@@ -252,7 +253,7 @@ final class Relay implements AutoCloseable {
             }
         }
 
-        /** The other end hears that this one is gone, unless nothing passes any more. */
+        /** Closes the other end, unless no traffic passes. */
         private void endOther(Socket other) {
             if (other != null) {
                 try {
@@ -260,7 +261,7 @@ final class Relay implements AutoCloseable {
                     if (silent) {
                         return;
                     }
-                    // Not closed: that would reset it, and what it has not read yet would be lost.
+                    // It is not closed, because that would reset it, and its unread bytes would be lost.
                     other.shutdownOutput();
                 } catch (IOException e) {
                     LOG.debug("the other end is gone, too: {}", e.toString());
@@ -275,7 +276,7 @@ final class Relay implements AutoCloseable {
             }
         }
 
-        /** One direction. Each side opens with a hello or a challenge of the same head; what follows differs. */
+        /** One direction. Each side opens with a hello or a challenge of the same head. The following bytes differ. */
         private void half(InputStream from, Socket to, int proofBytes) throws IOException {
             DataInputStream in = new DataInputStream(from);
             OutputStream out = to.getOutputStream();
@@ -328,7 +329,7 @@ final class Relay implements AutoCloseable {
                 try {
                     out.write(bytes, 0, lengthBytes);
                 } catch (IOException e) {
-                    // What comes the other way is forwarded all the same, to its end.
+                    // The opposite direction is still forwarded, to its end.
                     LOG.debug("{} bytes reach nobody: {}", lengthBytes, e.toString());
                 }
             }

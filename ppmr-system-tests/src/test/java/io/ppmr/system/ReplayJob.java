@@ -33,11 +33,11 @@ import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A job of real processes, whose checkpointer and restart are the program image-replay: each makes the system calls of
- * a script. The processes are stopped, ended and continued as any others; what is replayed is the I/O.
+ * A job of real processes, whose checkpointer and restart are the program image-replay. Each makes the system calls of
+ * a script. The processes are stopped, ended and continued as any others. Only the I/O is replayed.
  */
 public final class ReplayJob implements AutoCloseable {
-    /** The ordinary user as whom the jobs of these tests run. */
+    /** The ordinary user of the jobs in these tests. */
     static final JobUser USER = new JobUser(20001, 20001);
 
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
@@ -55,7 +55,7 @@ public final class ReplayJob implements AutoCloseable {
     private Map<String, String> temporary = Map.of();
     private boolean saysNotHowItWrites;
 
-    /** A job whose scripts, and what they make outside the mounts, lie in that directory. */
+    /** A job whose scripts, and their files outside the mounts, are in that directory. */
     public ReplayJob(Path directory) throws IOException {
         this.directory = Files.createDirectory(directory.resolve("job"));
         Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-xr-x"));
@@ -82,7 +82,7 @@ public final class ReplayJob implements AutoCloseable {
         return this;
     }
 
-    /** Its checkpointer counts as one that writes from within, as it does where nobody says otherwise. */
+    /** Its checkpointer counts as one that writes from within, which is the default. */
     ReplayJob countsAsWithin() {
         saysNotHowItWrites = true;
         return this;
@@ -97,7 +97,7 @@ public final class ReplayJob implements AutoCloseable {
         return this;
     }
 
-    /** The same with a process that has so much memory. */
+    /** Adds a rank with this amount of memory. */
     ReplayJob rank(int memoryBytes, List<String> checkpoint, List<String> restart) throws Exception {
         rank(checkpoint, restart);
         originals.remove(originals.size() - 1).destroyForcibly();
@@ -163,7 +163,7 @@ public final class ReplayJob implements AutoCloseable {
                 .create("command", new NativePrograms(NATIVE));
     }
 
-    /** This job's checkpointer, as a configuration says it. */
+    /** Returns this job's checkpointer in the form of a configuration. */
     String toml() {
         return """
                 [checkpointers.replay]
@@ -177,7 +177,7 @@ public final class ReplayJob implements AutoCloseable {
                 """.formatted(REPLAY, directory, readingMode == ReadingMode.RETAINED ? "reading = \"retained\"" : "");
     }
 
-    /** This job, as a source's configuration says it. */
+    /** Returns this job in the form of a source's configuration. */
     String jobToml() {
         StringBuilder ranks = new StringBuilder();
         for (int rank = 0; rank < originals.size(); rank++) {
@@ -198,23 +198,23 @@ public final class ReplayJob implements AutoCloseable {
         return migrate(pair, Keeping.KeepRequest.NONE);
     }
 
-    /** The same, and a copy may be kept. */
+    /** Moves the job, and may keep a copy. */
     MigrationReport migrate(ServicePair pair, Keeping.KeepRequest keep) throws InterruptedException {
         return migrate(pair, checkpointer(), keep);
     }
 
-    /** The same by another checkpointer than its own. */
+    /** Moves the job by another checkpointer than its own. */
     MigrationReport migrateBy(ServicePair pair, Checkpointer checkpointer) throws InterruptedException {
         return migrate(pair, checkpointer, Keeping.KeepRequest.NONE);
     }
 
-    /** Moves one process that is said to be this user's. */
+    /** Moves one process under the name of this user. */
     MigrationReport migrateAs(ServicePair pair, JobUser user, long pid) throws InterruptedException {
         Job job = new Job("replay", user, checkpointer(), List.of(new Job.RankProcess(0, (int) pid)));
         return migrate(pair, job, Keeping.KeepRequest.NONE);
     }
 
-    /** Moves the job, which is said to have so many further ranks elsewhere. */
+    /** Moves the job, which has this number of further ranks elsewhere according to its facts. */
     MigrationReport migrateWith(ServicePair pair, int others) throws InterruptedException {
         Map<Integer, String> elsewhere = new HashMap<>();
         for (int rank = originals.size(); rank < originals.size() + others; rank++) {
@@ -230,12 +230,12 @@ public final class ReplayJob implements AutoCloseable {
                 Keeping.KeepRequest.NONE);
     }
 
-    /** Moves the job, whose library is told by these hooks. */
+    /** Moves the job, whose library is notified by these hooks. */
     MigrationReport migrateWith(ServicePair pair, JobHooks hooks) throws InterruptedException {
         return migrateWith(pair, hooks, new Cancellation());
     }
 
-    /** The same, and it may be called off. */
+    /** Moves the job with these hooks, and may be cancelled. */
     MigrationReport migrateWith(ServicePair pair, JobHooks hooks, Cancellation cancellation)
             throws InterruptedException {
         List<Job.RankProcess> ranks = new ArrayList<>();
@@ -261,7 +261,7 @@ public final class ReplayJob implements AutoCloseable {
         return migrate(pair, new Job("replay", USER, checkpointer, ranks), keep);
     }
 
-    /** Moves the job, and calls that off when so many bytes are written. */
+    /** Moves the job, and cancels that when this number of bytes is written. */
     MigrationReport cancelledAt(ServicePair pair, long bytes) throws InterruptedException {
         Cancellation cancellation = new Cancellation();
         Job job = new Job("replay", USER, checkpointer(), List.of(new Job.RankProcess(0, (int) pid(0))));
@@ -293,7 +293,7 @@ public final class ReplayJob implements AutoCloseable {
         return report;
     }
 
-    /** Moves the job, which must succeed: the originals are gone and the copies run. */
+    /** Moves the job, which must succeed. The originals are gone and the copies run. */
     public MigrationReport commits(ServicePair pair) throws InterruptedException {
         MigrationReport report = migrate(pair);
         assertEquals(MigrationReport.Outcome.COMMITTED, report.outcome(), report.reason());
@@ -302,12 +302,15 @@ public final class ReplayJob implements AutoCloseable {
         return report;
     }
 
-    /** Moves the job, which must fail and say each of these words; the originals run on and no copy is left. */
+    /** Moves the job, which must fail and report each of these words. The originals continue and no copy remains. */
     MigrationReport rollsBack(ServicePair pair, String... words) throws Exception {
         return fails(pair, MigrationReport.Outcome.ROLLED_BACK, words);
     }
 
-    /** Moves the job, which must end so and say each of these words; the originals run on and no copy is left. */
+    /**
+     * Moves the job, which must end with this outcome and report each of these words. The originals continue and no
+     * copy remains.
+     */
     MigrationReport fails(ServicePair pair, MigrationReport.Outcome outcome, String... words) throws Exception {
         MigrationReport report = migrate(pair);
         assertEquals(outcome, report.outcome(), report.reason());
@@ -316,13 +319,17 @@ public final class ReplayJob implements AutoCloseable {
         }
         assertFalse(report.reason().contains("stall_limit"), report.reason());
         assertTrue(originalsRun(), "an original does not run");
-        // The source rolls back when it has told a target that has not voted; that one's restarts end meanwhile.
+        // The source rolls back after it notified a target that has not voted. That target's restarts end in the
+        // meantime.
         Conditions.until("no copy is left", () -> copies.stream()
                 .noneMatch(pid -> processes.find(pid).isPresent()));
         return report;
     }
 
-    /** Runs calls as some user in a directory; gives what the program printed, which is nothing if all did as told. */
+    /**
+     * Runs calls as some user in a directory. Returns the program's output, which is empty if all calls had their
+     * expected results.
+     */
     String replayAs(int uid, Path at, String... calls) throws IOException, InterruptedException {
         Path script = Files.write(Files.createTempFile(directory, "calls", ""), List.of(calls));
         Files.setPosixFilePermissions(script, PosixFilePermissions.fromString("rw-r--r--"));

@@ -31,8 +31,8 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * An operator decides by {@code ppmr resolve} where ranks are held because a process or a node is gone for good: the
- * computation continues once, with the right result, and nothing happens without a word for what cannot be proved.
+ * An operator decides by {@code ppmr resolve} where ranks are held because a process or a node is permanently lost. The
+ * computation continues once, with the right result. Unproved steps require an operator's confirmation.
  */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class ResolveIT {
@@ -48,7 +48,7 @@ class ResolveIT {
         return new KillablePair(Files.createTempDirectory(directory, "pair"), targetFence);
     }
 
-    /** Runs a command as an operator does, and gives what it printed. */
+    /** Runs a command as an operator does, and returns its output. */
     private String ppmr(int exitCode, KillablePair pair, String role, String... words) throws Exception {
         List<String> arguments = new ArrayList<>(List.of(words));
         arguments.addAll(List.of("--socket", pair.socket(role).toString()));
@@ -68,7 +68,7 @@ class ResolveIT {
         return said;
     }
 
-    /** Says it to the service without a command of its own, and sees that it is refused. */
+    /** Sends it to the service without a command of its own, and requires that it is refused. */
     private static String refused(KillablePair pair, String role, String id, FinalOutcome outcome, String... targetsOff)
             throws Exception {
         OperatorDecision word = new OperatorDecision(outcome, Set.of(targetsOff), false, false);
@@ -85,7 +85,7 @@ class ResolveIT {
         }
     }
 
-    /** Waits until a service's status has a migration that waits for somebody. */
+    /** Waits until a service's status has a migration that is blocked on an unreachable peer. */
     private static OpenMigration awaitHeld(KillablePair pair, String role, String id) throws Exception {
         OpenMigration[] found = new OpenMigration[1];
         Conditions.until("the " + role + "'s status says that ranks are held", () -> {
@@ -219,7 +219,7 @@ class ResolveIT {
             job.killCopies();
             pair.service(SOURCE).thaw();
             pair.awaitRecord(SOURCE, id, TransactionRecord.RollBackDecided.class);
-            // The next run of the service knows of it by its journal alone.
+            // The next run of the service has only its journal.
             pair.service(SOURCE).kill();
             pair.start(SOURCE);
             OpenMigration held = awaitHeld(pair, SOURCE, id);

@@ -33,7 +33,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RestartIT {
     private static final int REFUSED = 4;
-    /** As the JVM ends on SIGTERM. */
+    /** The exit status of a JVM after SIGTERM. */
     private static final int TERMINATED = 128 + 15;
 
     @TempDir
@@ -181,9 +181,9 @@ class RestartIT {
         }
     }
 
-    // ---- who has made it ------------------------------------------------------------------------------------------
+    // ---- the copy's origin -----------------------------------------------------------------------------------------
 
-    /** The key of this node is another one by now; the file with the one before. */
+    /** Replaces the key of this node. Returns the file with the old key. */
     private Path exchangeKey() throws Exception {
         Path key = config().resolveSibling("key");
         Path former = Files.move(key, directory.resolve("former-key"));
@@ -233,7 +233,7 @@ class RestartIT {
 
     // ---- ppmr restart --wait ---------------------------------------------------------------------------------------
 
-    /** The job's two ranks are gone; what is kept of them. */
+    /** The job's two ranks are gone. Returns their kept copy. */
     private String keptAndGone(Nodes nodes, LedgerJob job) throws Exception {
         TargetService target = nodes.target("target", job.checkpointer());
         SourceService source = nodes.source("source", Duration.ofMinutes(5), target.address());

@@ -19,13 +19,13 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A target tells a job that its ranks run there. */
+/** A target notifies a job that its ranks run there. */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class ResumedHookIT {
     @TempDir
     private Path directory;
 
-    /** The folder in which hooks, which run as the job's user, write what they are told. */
+    /** The folder in which hooks, which run as the job's user, write their arguments. */
     private Path told() throws Exception {
         Path folder = Files.createDirectory(directory.resolve("hook"));
         Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxrwxrwx"));

@@ -31,8 +31,8 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * A job of four processes that talk over TCP in a ring and check what they hear; two of them move by CRIU from one node
- * to another while the other two stay on a third. Its hooks have all of them close their endpoints and connect again.
+ * A job of four processes that exchange data over TCP in a ring and check it. Two of them move by CRIU from one node to
+ * another while the other two stay on a third. Its hooks have all of them close their endpoints and connect again.
  */
 @Timeout(value = 180, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RingIT {
@@ -79,7 +79,7 @@ class RingIT {
                         "3 " + RingNodes.STAYING));
     }
 
-    /** Copies, which are not known here, are found by the program that they run. */
+    /** Copies, whose PIDs are not available here, are found by the program that they run. */
     @AfterEach
     void endRing() throws Exception {
         Conditions.until("no process of the ring is left", () -> {
@@ -128,7 +128,10 @@ class RingIT {
         return rounds;
     }
 
-    /** Waits until every rank makes further rounds, and checks all of them from the first; the last of each rank. */
+    /**
+     * Waits until every rank makes further rounds, and checks all of them from the first. Returns the last round of
+     * each rank.
+     */
     private static List<Round> goesOn(int size) throws Exception {
         int[] before = new int[size];
         for (int rank = 0; rank < size; rank++) {
@@ -170,7 +173,7 @@ class RingIT {
         }
     }
 
-    /** The same function as in ring-job.c. */
+    /** This function is equal to the one in ring-job.c. */
     private static long mixed(long own, long left, long round) {
         long x = own * 31 + left + round;
         x ^= x >>> 29;
@@ -289,7 +292,7 @@ class RingIT {
         assertTrue(report.copy().kept(), report.copy().reason());
         goesOn(size);
         endRing();
-        // Back to where it was stopped.
+        // Returns to where it was stopped.
         long stood = Long.parseLong(
                 Files.readString(nodes.job().resolve("stopped-0.0")).strip());
         for (int rank = 0; rank < size; rank++) {

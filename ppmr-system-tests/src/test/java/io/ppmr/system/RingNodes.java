@@ -25,8 +25,8 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 /**
- * Three nodes of their own PIDs, mounts, network and address, joined by a switch, with a source in the first and a
- * target in the second; CRIU moves the processes. What a job's hooks do, and whether restarts fail, is chosen by files.
+ * Three nodes of their own PIDs, mounts, network and address, connected by a switch. A source is in the first and a
+ * target in the second. CRIU moves the processes. Files select the actions of a job's hooks, and whether restarts fail.
  */
 final class RingNodes implements AutoCloseable {
     static final Path HOME = Path.of(System.getProperty("ppmr.home"));
@@ -171,7 +171,7 @@ final class RingNodes implements AutoCloseable {
         return directory.resolve("job");
     }
 
-    /** Tells the suspend hook what to do beyond its work: see ring-hook.sh. */
+    /** Sets the suspend hook's additional action. See ring-hook.sh. */
     void suspendHook(String word) throws IOException {
         Files.writeString(job().resolve("suspend-hook"), word);
     }
@@ -190,7 +190,7 @@ final class RingNodes implements AutoCloseable {
         Files.createFile(directory.resolve("originals-are-held"));
     }
 
-    /** Starts a rank as a job's own start does; the process as this machine sees it. */
+    /** Starts a rank as a job's own start does. Returns the process in this machine's namespace. */
     ProcessIdentity start(int rank, int size, String... more) throws Exception {
         List<String> words = new ArrayList<>(List.of(
                 HOME.resolve("ppmr-system-tests/target/native-test/ring-job").toString(),
@@ -206,7 +206,7 @@ final class RingNodes implements AutoCloseable {
         return (rank < MOVED ? leaving : staying).startDetached(job().resolve("pid-" + rank), words);
     }
 
-    /** The program of a process on the spare node, by the PID that its service says. */
+    /** Returns the program of a process on the spare node, by the PID in its service's report. */
     String programOnSpare(int pid) {
         try {
             return spare.run(LIMIT, "readlink", "/proc/" + pid + "/exe");
@@ -228,7 +228,7 @@ final class RingNodes implements AutoCloseable {
         return new ControlClient(directory.resolve("source.sock"));
     }
 
-    /** Moves the job to the end and gives the report; whoever watches is told of each step. */
+    /** Moves the job to the end and returns the report. Notifies the observer of each step. */
     MigrationReport migrate(Optional<Path> keep, Runnable whenHeld) throws Exception {
         try (ControlClient client = source()) {
             client.start("ring", List.of(), keep, true);

@@ -22,9 +22,9 @@ import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 
 /**
- * Two nodes with services, a folder that each has for itself, and a job of some ranks whose files lie in there. Each
- * rank writes numbered lines at its own position of a file, and tells of each in a file that both nodes have. Owned by
- * a test class.
+ * Two nodes with services, a folder that each has of its own, and a job of some ranks whose files are in there. Each
+ * rank writes numbered lines at its own position of a file, and records each line in a file that both nodes have. A
+ * test class owns it.
  */
 final class ScratchJob implements AutoCloseable {
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
@@ -43,7 +43,7 @@ final class ScratchJob implements AutoCloseable {
     /**
      * @param ranks of the job
      * @param toSource further lines of its configuration's [files]
-     * @param toTarget the same of the target's
+     * @param toTarget further lines of the target's [files]
      */
     ScratchJob(String name, JobUser user, int ranks, String toSource, String toTarget) throws Exception {
         this.user = user;
@@ -115,7 +115,7 @@ final class ScratchJob implements AutoCloseable {
         return node.run(LIMIT, "sh", "-c", "cd " + local + " && " + line).strip();
     }
 
-    /** The same as the job's user. */
+    /** Runs a line as the job's user. */
     void asUser(TestNode node, String line) throws Exception {
         shell(
                 node,
@@ -169,7 +169,7 @@ final class ScratchJob implements AutoCloseable {
         }
     }
 
-    /** Has the job moved; gives the exit status and what was said. */
+    /** Moves the job. Returns the exit status and the output. */
     String migrate() throws Exception {
         return command("migrate", "--socket", nodes.socket().toString(), "job");
     }
@@ -200,7 +200,7 @@ final class ScratchJob implements AutoCloseable {
         requireTurns();
     }
 
-    /** Ends the job in a node; every line of which a rank has told is in its file there, in order, once. */
+    /** Ends the job in a node. Every line that a rank recorded is in its file there, in order, once. */
     void requireEveryLine(TestNode node) throws Exception {
         node.run(LIMIT, "sh", "-c", "pkill -KILL -u " + user.uid() + "; true");
         for (Map.Entry<Integer, String> rank : files.entrySet()) {
@@ -213,7 +213,7 @@ final class ScratchJob implements AutoCloseable {
         }
     }
 
-    /** Nothing of ppmr's is in a node's folder, nor noted. */
+    /** Requires that no file of ppmr's is in a node's folder, or noted. */
     void requireNothingOfOurs(TestNode node) throws Exception {
         assertEquals("", shell(node, "find . -name '.ppmr-*'"));
         try (var notes = Files.list(notes())) {
@@ -226,7 +226,7 @@ final class ScratchJob implements AutoCloseable {
         return nodes.target().folder().resolve("target-journal/carried-files");
     }
 
-    /** Names the migration whose files the target has noted. */
+    /** Returns the migration whose files the target noted. */
     String noted() throws IOException {
         try (var notes = Files.list(notes())) {
             String name = notes.findFirst().orElseThrow().getFileName().toString();

@@ -26,7 +26,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The services as processes, controlled and looked at as an operator does. */
+/** The services as processes, controlled and inspected as an operator does. */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class ServiceControlIT {
     private static final Duration PATIENCE = Patience.of(Duration.ofSeconds(60));
@@ -111,7 +111,7 @@ class ServiceControlIT {
         }
     }
 
-    /** A target shows how far the migration is that comes to it. */
+    /** A target shows the progress of the arriving migration. */
     private void requireShown(RealServices services, String id) throws Exception {
         await(() -> targetStatus().arrivals().stream().anyMatch(one -> one.readBytes() >= 4 << 20));
         ControlStatus status = targetStatus();

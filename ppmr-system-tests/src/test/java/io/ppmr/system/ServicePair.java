@@ -51,7 +51,7 @@ public final class ServicePair implements AutoCloseable {
     private final SourceService source;
     private final TargetService target;
 
-    /** The choices of a test; the rest is as a site would have it. Each method gives other options with one change. */
+    /** The choices of a test. The rest is as at a site. Each method returns other options with one change. */
     public static final class Options {
         private final List<Checkpointer> restores;
         private PoolGeometry pool = PoolGeometry.choose(8 << 20);
@@ -114,7 +114,7 @@ public final class ServicePair implements AutoCloseable {
             return changed(next -> next.sourceKey = key);
         }
 
-        /** Retained images may wait in so much memory. */
+        /** Retained images may use this amount of memory. */
         public Options staging(long bytes) {
             return changed(next -> next.stagingBytes = bytes);
         }
@@ -135,7 +135,7 @@ public final class ServicePair implements AutoCloseable {
             return changed(next -> next.discardDeadline = deadline);
         }
 
-        /** Only users of this machine's database. */
+        /** The options accept only users of this machine's database. */
         Options knownUsers() {
             return changed(next -> next.unknownUsers = false);
         }
@@ -160,19 +160,19 @@ public final class ServicePair implements AutoCloseable {
         this(directory, options, UnaryOperator.identity(), List.of(), TransportChoice.tcp(), TransportChoice.tcp());
     }
 
-    /** A pair whose bytes travel as these allow. */
+    /** Creates a pair whose transports are limited by these options. */
     public ServicePair(Path directory, Options options, TransportChoice sourceChoice, TransportChoice targetChoice)
             throws IOException, InterruptedException {
         this(directory, options, UnaryOperator.identity(), List.of(), sourceChoice, targetChoice);
     }
 
-    /** A pair whose source asks these spare nodes before its own target. */
+    /** Creates a pair whose source queries these spare nodes before its own target. */
     ServicePair(Path directory, Options options, List<InetSocketAddress> before)
             throws IOException, InterruptedException {
         this(directory, options, UnaryOperator.identity(), before, TransportChoice.tcp(), TransportChoice.tcp());
     }
 
-    /** A pair whose target takes itself for another node than it is. */
+    /** Creates a pair whose target reports the facts of another node. */
     ServicePair(Path directory, Options options, UnaryOperator<NodeFacts> targetIs)
             throws IOException, InterruptedException {
         this(directory, options, targetIs, List.of(), TransportChoice.tcp(), TransportChoice.tcp());
@@ -246,13 +246,16 @@ public final class ServicePair implements AutoCloseable {
         }
     }
 
-    /** Returns whether the source or the target says that it cannot do its work. */
+    /** Returns true if the source or the target reports that it cannot work. */
     boolean complains(String service) throws InterruptedException {
         Duration limit = Duration.ofSeconds(5);
         return (service.equals("source") ? source.complaint(limit) : target.complaint(limit)).isPresent();
     }
 
-    /** The directory of a rank of the migration under way in one of the mounts, whose only directory is that one. */
+    /**
+     * Returns the directory of a rank of the migration under way in one of the mounts, whose only directory is that
+     * one.
+     */
     static Path rankDirectory(Path mountPoint, int rank) throws IOException {
         try (Stream<Path> directories = Files.list(mountPoint)) {
             Path directory = directories.findFirst().orElseThrow().resolve("rank-" + rank);

@@ -29,8 +29,8 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Jobs of an ordinary user with files on a filesystem that both nodes see, and that keeps writes back as clients of
- * network filesystems do ({@code shared-fs}); and with files that the job changes while it is moved.
+ * Jobs of an ordinary user with files on a filesystem that both nodes see. It delays writes as clients of network
+ * filesystems do ({@code shared-fs}). Other jobs change their files while they are moved.
  */
 @Timeout(value = 180, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class SharedFilesIT {
@@ -133,7 +133,7 @@ class SharedFilesIT {
         }
     }
 
-    /** A server that never answers again, as one whose node has failed. */
+    /** A server that never answers again, as one whose node failed. */
     @Tag("soak")
     @ParameterizedTest
     @CsvSource({
@@ -160,7 +160,7 @@ class SharedFilesIT {
         }
     }
 
-    /** The target has a file of this name, length and mode, too, so nothing but the second look finds it. */
+    /** The target has a file of this name, length and mode, too. So only the second check finds it. */
     @Tag("soak")
     @ParameterizedTest
     @ValueSource(strings = {"late", "replace"})

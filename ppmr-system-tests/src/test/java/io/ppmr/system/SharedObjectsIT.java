@@ -24,8 +24,8 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Jobs that share an object of the kernel with a process which is not moved with them, by real CRIU: what could not
- * continue rightly is refused before it is stopped, and what sharing does not change moves.
+ * Jobs that share an object of the kernel with a process that is not moved with them, by real CRIU. A job that could
+ * not continue correctly is refused before it is stopped. A job that sharing does not affect moves.
  */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class SharedObjectsIT {
@@ -121,7 +121,7 @@ class SharedObjectsIT {
         }
     }
 
-    /** Twice, as a job whose next node is to be left, too. */
+    /** It moves twice, as a job whose next node also fails. */
     @ParameterizedTest
     @ValueSource(strings = {"tables", "appended"})
     void shouldMoveWhatSharingDoesNotChange(String kind) throws Exception {

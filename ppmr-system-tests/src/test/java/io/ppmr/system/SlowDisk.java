@@ -17,7 +17,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** A filesystem, mounted for one test, in which every write takes its time; it forgets what is written. */
+/** A filesystem, mounted for one test, in which every write is delayed. It discards all written bytes. */
 final class SlowDisk implements FilesystemView, AutoCloseable {
     private final NodeTree<Path> tree = new NodeTree<>(0, 0);
     private final HandleTable<String> handles = new HandleTable<>();
@@ -85,7 +85,7 @@ final class SlowDisk implements FilesystemView, AutoCloseable {
 
     @Override
     public void fsync(long handle) {
-        // Nothing is kept back.
+        // No bytes are held back.
     }
 
     @Override
@@ -95,17 +95,17 @@ final class SlowDisk implements FilesystemView, AutoCloseable {
 
     @Override
     public void truncate(String path, long sizeBytes) {
-        // Nothing is kept.
+        // No bytes are kept.
     }
 
     @Override
     public void truncate(long handle, long sizeBytes) {
-        // Nothing is kept.
+        // No bytes are kept.
     }
 
     @Override
     public void allocate(long handle, int mode, long offset, long lengthBytes) {
-        // Nothing is kept.
+        // No bytes are kept.
     }
 
     @Override
@@ -147,7 +147,7 @@ final class SlowDisk implements FilesystemView, AutoCloseable {
 
     @Override
     public void changeModificationTime(String path, long epochNs) {
-        // Nobody asks for it.
+        // No caller uses it.
     }
 
     @Override

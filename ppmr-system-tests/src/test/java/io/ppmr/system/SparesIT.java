@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Spare nodes are asked in their order; one that is dead or refuses is passed over. */
+/** Spare nodes are queried in their order. A node that is dead or refuses is skipped. */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class SparesIT {
     private static final int JOB_BYTES = 16 << 20;

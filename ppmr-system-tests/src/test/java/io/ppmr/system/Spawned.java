@@ -9,7 +9,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
-/** A program beside a test, which says what it does in a file, and is ended by close(). */
+/** A program beside a test. A file gets its output, and close() ends it. */
 final class Spawned implements AutoCloseable {
     private static final Duration LIMIT = Patience.of(Duration.ofMinutes(2));
     private static final long END_S = 10;
@@ -29,7 +29,7 @@ final class Spawned implements AutoCloseable {
         return Files.readString(output);
     }
 
-    /** Waits until it says so; throws with what it has said when it ends before. */
+    /** Waits until it prints a text. Throws with its output if it ends before. */
     void await(String text) throws Exception {
         Conditions.until(LIMIT, "it says " + text, () -> {
             boolean alive = process.isAlive();

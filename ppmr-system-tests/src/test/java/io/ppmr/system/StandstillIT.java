@@ -34,7 +34,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A job that is stopped: it does so for no longer than it must, somebody is told of it, and the report says it. */
+/** A job that is stopped no longer than necessary. An observer is notified of the stop, and the report contains it. */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class StandstillIT {
     private static final List<String> CHECKPOINT = List.of("open image wcx", "write 2m", "close");
@@ -158,7 +158,7 @@ class StandstillIT {
         }
     }
 
-    /** Of these calls the first is made where the attempt begins, the second in a step, the third where it gives up. */
+    /** The first of these calls is made at the start of the attempt, the second in a step, the third at the failure. */
     @ParameterizedTest
     @ValueSource(strings = {"1", "2", "2 3"})
     void shouldRollBackByNameAndServeOnWhenTheServiceHasADefect(String calls) throws Exception {

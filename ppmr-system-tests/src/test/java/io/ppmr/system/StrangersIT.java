@@ -20,7 +20,7 @@ import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Whole migrations while a stranger, who has no key, opens connections to the target and says nothing. */
+/** Whole migrations while an unauthenticated peer opens connections to the target and sends nothing. */
 @Timeout(value = 400, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class StrangersIT {
     private static final int ALL_PLACES = 600;
@@ -30,7 +30,7 @@ class StrangersIT {
     @TempDir
     private Path directory;
 
-    /** Takes all places at once, then opens fifty connections a second, from the source's own address. */
+    /** Occupies all places at once, then opens fifty connections a second, from the source's own address. */
     private static final class Stranger implements AutoCloseable {
         private final InetSocketAddress address;
         private final Deque<SocketChannel> idle = new ArrayDeque<>();

@@ -45,8 +45,8 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Jobs whose memory is streamed from the held original into the held copy by real CRIU. The result of the job folds in
- * every byte of its memory, so that a page that is lost, doubled or zero shows.
+ * Jobs whose memory is streamed from the held original into the held copy by real CRIU. The result of the job depends
+ * on every byte of its memory, so that a lost, doubled or zero page shows.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class StreamedCriuIT {
@@ -77,7 +77,7 @@ class StreamedCriuIT {
         return words;
     }
 
-    /** Finds the result of a run that nobody disturbs. */
+    /** Finds the result of an undisturbed run. */
     @BeforeAll
     static void runUndisturbed() throws Exception {
         expected = undisturbed(PASSES);
@@ -116,7 +116,7 @@ class StreamedCriuIT {
         return ServicePair.Options.with(criu).alsoRootsJobs().staging(STAGING_BYTES);
     }
 
-    /** For what never continues: it is to fail soon. */
+    /** Returns options for a job that never continues, so that it fails soon. */
     private static ServicePair.Options impatient(Checkpointer criu) {
         return options(criu).stall(Duration.ofSeconds(5));
     }
@@ -172,7 +172,9 @@ class StreamedCriuIT {
         }
     }
 
-    /** One in 256 such processes has its stack pointer where CRIU streams nothing: then another is taken. */
+    /**
+     * One in 256 such processes has its stack pointer where CRIU streams nothing. Then the test uses another process.
+     */
     private CriuJob forked() throws Exception {
         CriuJob job = null;
         for (int number = 0; job == null; number++) {
@@ -207,7 +209,7 @@ class StreamedCriuIT {
         return stacks;
     }
 
-    /** One in 256 processes that wait has its stack there, so many a job of many ranks has one. */
+    /** One in 256 waiting processes has its stack there, so many a job of many ranks has one. */
     @Tag("soak")
     @ParameterizedTest
     @EnumSource(names = {"AUTO", "STREAMED"})
@@ -249,7 +251,7 @@ class StreamedCriuIT {
                 .toList();
     }
 
-    /** CRIU would write all of its memory into the images, where streaming promises a small staging. */
+    /** CRIU would write all of its memory into the images, but streaming promises a small staging. */
     @Test
     void shouldNotBeStreamedWhenAStackPointerIsAtTheFirstByteOfAPage() throws Exception {
         Checkpointer auto = CriuJob.criu(PagePolicy.AUTO);
@@ -288,7 +290,7 @@ class StreamedCriuIT {
         moveToAndFro(100, 2000);
     }
 
-    /** The copy of one move is the original of the next; the job continues between them. */
+    /** The copy of one move is the original of the next. The job continues between them. */
     private void moveToAndFro(int times, int passes) throws Exception {
         Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
         try (ServicePair pair = new ServicePair(directory, options(criu));
@@ -380,7 +382,10 @@ class StreamedCriuIT {
         List<Long> find(CriuJob job, Set<Long> before);
     }
 
-    /** Kills what comes to be there while a job moves. Moves the copy on where it was whole before that was found. */
+    /**
+     * Kills the processes that appear while a job moves. If the copy was complete before they were found, the copy
+     * moves again.
+     */
     private void killOnTheWay(Victims victims) throws Exception {
         Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
         try (ServicePair pair = new ServicePair(directory, options(criu));
@@ -413,7 +418,7 @@ class StreamedCriuIT {
         }
     }
 
-    /** Its CRIU runs in the rank's namespace then, and in a session that the service does not know. */
+    /** Its CRIU then runs in the rank's namespace, and in a session that the service does not track. */
     @Tag("soak")
     @Test
     void shouldGoOnWhereItIsWhenASecondMoveIsCalledOffWhilePagesTravel() throws Exception {
@@ -450,7 +455,7 @@ class StreamedCriuIT {
         }
     }
 
-    /** Starts a service of its own process; what it keeps is in this test's folder. */
+    /** Starts a service of its own process. Its files are in this test's folder. */
     private ServiceProcess service(String role, int port) throws Exception {
         String common = """
                 key_file = "%1$s/key"
@@ -527,7 +532,7 @@ class StreamedCriuIT {
             try (ControlClient client = new ControlClient(directory.resolve("source.sock"))) {
                 client.start("job", false);
             }
-            // Its processes are there as soon as pages can come, and the last page comes much later.
+            // Its processes exist as soon as pages can arrive, and the last page arrives much later.
             Conditions.until(LIMIT, "a copy is being made", () -> job.pids().size() > originals.size());
             target.kill();
             try (ServiceProcess next = service("target", port)) {
@@ -540,7 +545,9 @@ class StreamedCriuIT {
         }
     }
 
-    /** The copy wants more than the target has; the kernel kills one of the target, or what it has started. */
+    /**
+     * The copy needs more memory than the target has. The kernel kills a process of the target, or one of its children.
+     */
     @Tag("soak")
     @Test
     void shouldGoOnWithEveryByteWhereItWasWhenTheTargetRunsOutOfMemoryWhilePagesTravel() throws Exception {
@@ -572,7 +579,7 @@ class StreamedCriuIT {
         }
     }
 
-    /** Connections are closed, or nothing passes any more; the target ends what it has of the copy by itself. */
+    /** Connections are closed, or nothing passes. The target ends its part of the copy without a request. */
     @Tag("soak")
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
@@ -615,7 +622,7 @@ class StreamedCriuIT {
         }
     }
 
-    /** Stops the copy's relay before it takes a page, and waits until pages come: not all of them can come then. */
+    /** Stops the copy's relay before it reads a page, and waits until pages arrive. Not all of them can arrive then. */
     private void holdPages(CompletableFuture<MigrationReport> moved) throws Exception {
         Conditions.until(
                 LIMIT,
@@ -638,7 +645,7 @@ class StreamedCriuIT {
                 .allMatch(program -> running(program).isEmpty()));
     }
 
-    /** Waits until a program of this test's services runs, and gives its PID. */
+    /** Waits until a program of this test's services runs, and returns its PID. */
     private long await(Program program) throws Exception {
         List<Long> found = new ArrayList<>();
         Conditions.until(LIMIT, program + " runs", () -> {
@@ -655,7 +662,7 @@ class StreamedCriuIT {
                 .toList();
     }
 
-    /** By its own words, before those of what it starts; and by the folder of this test's services. */
+    /** It is found by its own words, which precede those of its children, and by the folder of this test's services. */
     private boolean isOurs(long pid, Program program) {
         try {
             String line = Files.readString(Path.of("/proc/" + pid + "/cmdline"), StandardCharsets.ISO_8859_1)

@@ -24,8 +24,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One job is moved to and fro, in turn over a network that delays and over the same one without a delay: many requests
- * are under way, so that a delay costs little whatever the memory's shape is.
+ * One job is moved to and fro, in turn over a network that delays and over the same one without a delay. Many requests
+ * are under way, so that a delay costs little for every shape of the memory.
  */
 @Tag("soak")
 @Tag("alone")
@@ -38,7 +38,7 @@ class StreamedDelayIT {
     @TempDir
     private Path directory;
 
-    /** A pair of services whose source asks for the delayed link to its target. */
+    /** A pair of services whose source connects to the delayed link to its target. */
     private static final class Way implements AutoCloseable {
         private final Checkpointer criu = CriuJob.criu(PagePolicy.AUTO);
         private final DelayedLink link;

@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Eight plain processes that real CRIU streams from one node to another: what waits, and where their bytes are. */
+/** Eight plain processes that real CRIU streams from one node to another. Tests the waiting bytes, and their places. */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 @Tag("soak")
 class StreamedMemoryIT {

@@ -27,20 +27,20 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Workers of stress-ng, which verify what they do, as jobs under real CRIU. Each is moved and ends verified, or is
- * refused with a message that names the cause before it is stopped and ends verified here. Of the long list CRIU itself
- * may refuse some while they stand; they continue here and end verified, too. None is moved and fails then.
+ * Workers of stress-ng, which verify what they do, as jobs under real CRIU. Each is moved and ends verified. Or it is
+ * refused with a message that names the cause before it is stopped, and ends verified here. CRIU itself may refuse some
+ * of the long list while they are stopped. They continue here and end verified, too. No worker is moved and then fails.
  */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 @Tag("soak")
 class StressNgIT {
     private static final Logger LOG = LoggerFactory.getLogger(StressNgIT.class);
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
-    /** Longer than any move takes: such a worker is ended when it has worked on. */
+    /** This is longer than any move. Such a worker is ended after it has worked on. */
     private static final long SECONDS = LIMIT.multipliedBy(10).toSeconds();
 
     private static final long WORKING_NS = TimeUnit.MILLISECONDS.toNanos(50);
-    /** Some have thousands of processes or files, which CRIU takes its time for. */
+    /** Some have thousands of processes or files, which cost CRIU much time. */
     private static final long LONG_SECONDS = Patience.of(Duration.ofSeconds(15)).toSeconds();
 
     @TempDir
@@ -151,8 +151,8 @@ class StressNgIT {
     /**
      * Moves a worker.
      *
-     * @param workingNs how long the job is to have worked on a processor before it is moved, and then once more before
-     *     it is ended; 0 for one that ends by itself
+     * @param workingNs the time that the job works on a processor before its move and before its end, or 0 if it ends
+     *     without a request
      */
     private MigrationReport moveOrRefuse(String worker, long seconds, long workingNs) throws Exception {
         Checkpointer criu = CriuJob.criu();
@@ -171,7 +171,7 @@ class StressNgIT {
                             && workedNs(worker, job) >= workingNs);
             MigrationReport report = job.migrate(pair, criu);
             LOG.info("stress-ng --{}: {} {}", worker, report.outcome(), report.reason());
-            // A worker that takes every terminal of the node leaves none for CRIU's check of the target, on the same
+            // A worker that opens every terminal of the node leaves none for CRIU's check of the target, on the same
             // node.
             boolean noTerminalLeft = report.outcome() == Outcome.REFUSED
                     && worker.equals("pty")

@@ -39,7 +39,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * A target that waits, prepared, for its lost source, while its machine is suspended. The time in which it may fence
- * the source continues meanwhile, as it does for the source: the clock of the test says so.
+ * the source continues in that period, as it does for the source. The clock of the test shows that.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 @Tag("soak")

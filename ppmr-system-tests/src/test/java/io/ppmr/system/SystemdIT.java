@@ -18,7 +18,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Both units under a systemd that boots in an emulated machine; src/test/sh/systemd-scenario.sh is what happens there.
+ * Both units under a systemd that boots in an emulated machine. src/test/sh/systemd-scenario.sh has the steps there.
  */
 @Tag("guest")
 @Timeout(value = 1900, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -28,7 +28,7 @@ class SystemdIT {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final int NO_GUEST = 77;
     private static final int GUEST_LIMIT_S = 1800;
-    /** An emulated machine is so many times slower than the one for which the scenario's times are meant. */
+    /** An emulated machine is slower by this factor than the machine for the scenario's times. */
     private static final int PATIENCE = 5;
 
     @TempDir

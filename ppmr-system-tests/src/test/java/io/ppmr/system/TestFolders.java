@@ -11,8 +11,8 @@ import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.io.TempDirFactory;
 
 /**
- * Every test's temporary folder lies in one of this JVM's: what a JVM that was killed leaves there, services and mounts
- * included, is cleared by the next one. Named in junit-platform.properties.
+ * Every test's temporary folder is in one of this JVM's. The next JVM removes the remains of a killed one, including
+ * services and mounts. It is named in junit-platform.properties.
  */
 public final class TestFolders implements TempDirFactory {
     private static final AtomicInteger LAST = new AtomicInteger();

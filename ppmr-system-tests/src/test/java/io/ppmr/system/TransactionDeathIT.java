@@ -23,9 +23,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * A service or a command is killed at a step, the service is started again: the computation exists exactly once, and
- * its result is right (docs/internals/transaction.md, "What is promised"). One pair of services serves all cases,
- * unless one fails.
+ * A service or a command is killed at a step, and the service is started again. The computation exists exactly once,
+ * and its result is right. See "What is promised" in docs/internals/transaction.md. One pair of services serves all
+ * cases, unless one fails.
  */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class TransactionDeathIT {
@@ -69,7 +69,7 @@ class TransactionDeathIT {
         wentWell = true;
     }
 
-    /** Rank 0 is restored, and both services know it. */
+    /** Rank 0 is restored, and both services have recorded it. */
     private static void awaitRestored(String id) throws Exception {
         Conditions.until(
                 "rank 0 is restored",
@@ -286,7 +286,7 @@ class TransactionDeathIT {
         pair = new KillablePair(Files.createTempDirectory(directory, "fenced"), fence);
     }
 
-    /** The source's service and the originals die as with their node, and never come back. */
+    /** The source's service and the originals die as with their node, and never return. */
     private static void loseSourceNode(LedgerJob job) throws Exception {
         pair.voted(job);
         pair.service(SOURCE).kill();

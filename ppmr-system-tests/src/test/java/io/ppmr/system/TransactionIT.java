@@ -473,7 +473,7 @@ class TransactionIT {
         }
     }
 
-    /** A held rank continues, as its user wants it, before the copies are restored. */
+    /** A held rank continues, on its user's request, before the copies are restored. */
     private void continuedWhileHeld(boolean stoppedBefore, boolean stoppedAgain, String words) throws Exception {
         try (Nodes nodes = new Nodes(directory);
                 LedgerJob job = job("job", 2)) {

@@ -36,7 +36,10 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Tests how two nodes agree on a transport where RDMA does not come about. Where it does: the tests in the guest. */
+/**
+ * Tests how two nodes agree on a transport where RDMA does not work. The tests in the guest cover the case where it
+ * works.
+ */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class TransportChoiceIT {
     private static final String OTHER_MODE = "transport_mode is \"write\" here, which the source does not allow"
@@ -79,7 +82,7 @@ class TransportChoiceIT {
 
                 @Override
                 public void close() {
-                    // Nothing is open.
+                    // No connection is open.
                 }
             };
         }
@@ -237,7 +240,9 @@ class TransportChoiceIT {
         return rails(WITHOUT_DEVICE, names);
     }
 
-    /** @param names of the rails; those over RDMA begin with "ib" */
+    /**
+     * @param names names of the rails; those over RDMA begin with "ib"
+     */
     private static TransportChoice rails(Transport rdma, String... names) {
         InetSocketAddress any = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
         return new TransportChoice(

@@ -44,12 +44,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Migrations of one user's job, one after the other, while another user, a stranger on the network and a peer with a
- * wrong key do all that they can, held to one processor: see attacks.pl. The other user has jobs, too, which another
- * source moves to the same target all the time, some of them with more threads and descriptors than any needs, and one
- * in the victim's source, whose PID file is an attack. Every few seconds the attack ends, and as many processes that
- * only compute, sleep, start and end on the same processor take its place (load.pl): so both are compared on the
- * machine as it is at that time. The node's operator asks the victim's source all the while.
+ * Migrations of one user's job, one after the other, under attack. The attackers are another user, an unauthenticated
+ * peer on the network and a peer with a wrong key. They are restricted to one processor. See attacks.pl. The other user
+ * has jobs, too, which another source continuously moves to the same target. Some of them have more threads and
+ * descriptors than any needs. One is in the victim's source, and its PID file is an attack. Every few seconds the
+ * attack ends, and the same number of harmless processes on the same processor replaces it (load.pl). They only
+ * compute, sleep, start and end. So both are compared on the machine as it is at that time. The node's operator queries
+ * the victim's source all the time.
  */
 @Tag("soak")
 class UnderAttackIT {
@@ -60,16 +61,16 @@ class UnderAttackIT {
     private static final List<String> ATTACKERS_JOBS = List.of("usual", "threads", "tables", "descriptors");
     private static final int WARM_UP = 3;
     private static final int LEAST_OF_A_KIND = 15;
-    /** Short, so that both kinds meet the same of what else the machine does. */
+    /** Each period is short, so that both kinds meet the same other load of the machine. */
     private static final Duration BLOCK = Duration.ofSeconds(5);
 
     private static final Duration PATIENCE = Patience.of(Duration.ofSeconds(90));
-    /** The most that the median under attack may be, in medians beside load; and the longest migration. */
+    /** The maximum median under attack, in medians beside load, and the longest migration. */
     private static final double MOST_TIMES = 2;
 
     private static final double MOST_TIMES_FOR_ONE = 5;
 
-    /** Within which the operator is answered, also where the machine itself needs longer beside load. */
+    /** The time limit of the operator's answers, also where the machine itself is slower beside load. */
     private static final double ANSWER_SECONDS = 1;
 
     private static final Duration TURN = Patience.of(Duration.ofMinutes(1));
@@ -113,12 +114,14 @@ class UnderAttackIT {
         }
     }
 
-    /** @param seconds that it took from when its turn came, which was so many seconds after it was asked for */
+    /**
+     * @param seconds the duration from the start of its turn, which came this number of seconds after the request
+     */
     private record Moved(MigrationReport report, double seconds, double turnSeconds) {}
 
     /** A job that is moved again and again, each time with a process of its own. */
     private record Job(Path socket, String name, Path pidFile, int uid, List<String> program) {
-        /** One whose process only sleeps. */
+        /** A job whose process only sleeps. */
         static Job sleeping(Path socket, String name, Path pidFile, int uid) {
             return new Job(socket, name, pidFile, uid, List.of("sleep", "600"));
         }
@@ -130,7 +133,7 @@ class UnderAttackIT {
                     .start();
             if (program.get(0).equals("sleep")) {
                 Path comm = Path.of("/proc", Long.toString(original.pid()), "comm");
-                // Not the one any more that becomes the user.
+                // The process must no longer be the one that becomes the user.
                 Conditions.until("the job runs", () -> Files.readString(comm).equals("sleep\n"));
             } else {
                 byte[] said = original.getInputStream().readNBytes("ready\n".length());
@@ -159,7 +162,7 @@ class UnderAttackIT {
             }
         }
 
-        /** Starts it when no other one runs, since a source moves one job at a time; to be closed. */
+        /** Starts it when no other one runs, because a source moves one job at a time. The caller closes it. */
         private ControlClient startInTurn() throws Exception {
             List<ControlClient> started = new ArrayList<>();
             Conditions.until(TURN, "the turn of job " + name + " comes", () -> {
@@ -178,7 +181,7 @@ class UnderAttackIT {
         }
     }
 
-    /** The attacker's own jobs are moved all the time; how that ends under attack is the attacker's business. */
+    /** The attacker's own jobs are moved all the time. Their end under attack is not checked. */
     private static final class Moving extends Thread {
         private final List<Job> jobs;
         private final int first;
@@ -216,7 +219,7 @@ class UnderAttackIT {
         }
     }
 
-    /** Asks the victim's source as the node's operator does, and remembers the longest wait of each kind in seconds. */
+    /** Queries the victim's source as the node's operator does, and stores the longest wait of each kind in seconds. */
     private final class Operator extends Thread {
         private final Map<String, Double> longest = new TreeMap<>();
         private volatile boolean over;
@@ -328,12 +331,12 @@ class UnderAttackIT {
         Path pids = Files.createDirectory(directory.resolve("pids"));
         Path attackersFolder = Files.createDirectory(directory.resolve("attackers"));
         Files.setAttribute(attackersFolder, "unix:uid", ATTACKER);
-        // No user's process, so that it is refused at once.
+        // It is no user's process, so it is refused at once.
         Path root =
                 Files.writeString(pids.resolve(QUIET), ProcessHandle.current().pid() + "\n");
         source = services.startSource(
                 "trigger_job = \"" + QUIET + "\"",
-                // Of an optional part.
+                // The key belongs to an optional part.
                 ConfigRole.all().get(0).topNames().contains("announcements")
                         ? "[announcements]\ndirectory = \"" + directory.resolve("announced") + "\""
                         : "",
@@ -421,7 +424,7 @@ class UnderAttackIT {
             moving = null;
         }
         for (ProcessHandle process : ended) {
-            // The one that has started the others first, so that no further one comes.
+            // The process that started the others is killed first, so that no further one is started.
             List<ProcessHandle> others = new ArrayList<>(process.descendants().toList());
             process.destroyForcibly();
             others.forEach(ProcessHandle::destroyForcibly);
@@ -477,8 +480,8 @@ class UnderAttackIT {
     }
 
     /**
-     * The attacker's job whose PID file is anything but one: it fails with a message that names the cause, in time, and
-     * for itself alone.
+     * The attacker's job whose PID file is no PID file. It fails with a message that names the cause, in time, and no
+     * other job fails.
      */
     private void failsByItsPidFile() throws Exception {
         String said;
@@ -599,7 +602,7 @@ class UnderAttackIT {
                         attacked.size(), median(attacked), longest(attacked), loaded.size(), median, longest(loaded));
         LOG.info("{}: {} and {} times that median", found, median(attacked) / median, longest(attacked) / median);
         assertTrue(median(attacked) <= MOST_TIMES * median, found + "; seed " + seed);
-        // A machine that holds up the load beside which nothing attacks holds up all.
+        // A machine that delays the load without an attack delays all.
         assertTrue(
                 longest(attacked) <= Math.max(MOST_TIMES_FOR_ONE * median, longest(loaded)), found + "; seed " + seed);
     }
@@ -615,7 +618,7 @@ class UnderAttackIT {
         return Job.sleeping(services.socket("source"), "victim", directory.resolve("pids/victim"), VICTIM);
     }
 
-    /** The attacker's tool waits more than it writes, so this migration fails, and the victim's turn comes. */
+    /** The attacker's tool waits more than it writes, so this migration fails, and the victim's turn follows. */
     @Test
     @Timeout(value = 30, unit = TimeUnit.MINUTES, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     void shouldComeToTheNextJobWithinAMinuteWhileAnotherToolWritesNextToNothing() throws Exception {
@@ -670,7 +673,7 @@ class UnderAttackIT {
         }
     }
 
-    /** One migration, which must succeed; the seconds that it took. */
+    /** Runs one migration, which must succeed. Returns its seconds. */
     private double commits(Job job) throws Exception {
         Moved moved = job.move();
         MigrationReport report = moved.report();

@@ -26,7 +26,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Targets that could not restart the job: they say so, with every reason, and the originals were never stopped. */
+/** Targets that could not restart the job. They report every reason, and the originals were never stopped. */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class UnfitTargetIT {
     private static final List<String> CHECKPOINT = List.of("open image wcx", "write 1m", "close");
@@ -105,7 +105,7 @@ class UnfitTargetIT {
         }
     }
 
-    /** A mount that is gone leaves an empty directory, in which a checkpointer would find no name. */
+    /** A missing mount leaves an empty directory, in which a checkpointer would find no name. */
     @ParameterizedTest
     @ValueSource(strings = {"source", "target"})
     void shouldRefuseByNameWhenAMountWasTakenOff(String service) throws Exception {

@@ -29,7 +29,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The warm-up makes real migrations, keeps to its time, and leaves nothing behind whatever becomes of it. */
+/** The warm-up makes real migrations, keeps its time limit, and always removes all its resources. */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class WarmUpIT {
     private static final Duration LONG = Duration.ofMinutes(2);
@@ -57,7 +57,7 @@ class WarmUpIT {
         }
     }
 
-    /** Runs a warm-up to its end, and gives how many migrations it made. */
+    /** Runs a warm-up to its end, and returns the number of its migrations. */
     private int run(Path workDirectory, int migrations, Duration limit) throws InterruptedException {
         try (WarmUp warmUp = new WarmUp("test", workDirectory, directory.resolve("journal"), POOL, limit)) {
             return warmUp.run(migrations);
@@ -98,7 +98,7 @@ class WarmUpIT {
     private void killOneInItsWarmUp(String service, Path workDirectory) throws Exception {
         List<String> words = new ArrayList<>(List.of(System.getProperty("java.home") + "/bin/java"));
         words.addAll(ManagementFactory.getRuntimeMXBean().getInputArguments());
-        // The build gives its properties to the tests' JVM in a file, not as arguments.
+        // The build passes its properties to the tests' JVM in a file, not as arguments.
         words.add("-Dppmr.native.dir=" + System.getProperty("ppmr.native.dir"));
         words.addAll(List.of("-cp", System.getProperty("java.class.path"), Killed.class.getName()));
         words.addAll(List.of(service, workDirectory.toString()));
@@ -120,7 +120,7 @@ class WarmUpIT {
     @Tag("soak")
     @Test
     void shouldClearWhatIsLeftWhenAnEarlierServiceWasKilledInIt() throws Exception {
-        // Its copies live for moments only; once they outlive it.
+        // Its copies live only briefly, so this is repeated until copies outlive the service.
         Conditions.until("a service is killed that has copies", () -> {
             killOneInItsWarmUp("test", directory);
             return !copies().isEmpty();
@@ -200,7 +200,7 @@ class WarmUpIT {
     @Test
     void shouldBeReadyInTimeAndMoveAJobWhenServicesAreCutOffInTheirWarmUp() throws Exception {
         Pattern cutOff = Pattern.compile("warm-up: stopped after (\\d+) of 100 migrations in ([0-9.]+) s");
-        // Interpreted, they are as slow as on a slow node: a hundred would take far longer than there is time for.
+        // Interpreted, they are as slow as on a slow node. A hundred would take far longer than the limit.
         try (ReplayJob job = new ReplayJob(directory)
                         .rank(
                                 List.of("open image wcx", "write 300000", "close"),
@@ -214,7 +214,7 @@ class WarmUpIT {
                 List<MatchResult> said = cutOff.matcher(log).results().toList();
                 assertEquals(1, said.size(), log);
                 assertTrue(Integer.parseInt(said.get(0).group(1)) < 100, log);
-                // It takes 5 s, and a moment to be called off.
+                // It needs 5 s, and some time for the cancellation.
                 assertTrue(Double.parseDouble(said.get(0).group(2)) < 7, log);
             }
             assertEquals(0, services.migrate(directory.resolve("report.json"), "replay"), () -> logs(services));

@@ -44,8 +44,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /**
- * Processes that write their images themselves and abort on the first call that fails, as DMTCP does: whatever fails,
- * and whenever, they continue with the right result.
+ * Processes that write their images themselves and abort on the first call that fails, as DMTCP does. They continue
+ * with the right result after every failure, at any time.
  */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class WithinIT {
@@ -55,7 +55,7 @@ class WithinIT {
     private static final OperatorDecision ROLLBACK =
             new OperatorDecision(io.ppmr.transaction.journal.FinalOutcome.ROLLED_BACK, Set.of(), false, false);
 
-    /** More than both pools hold; what the file is in the end. */
+    /** The file is larger than both pools. Returns its final content. */
     private static final List<String> IMAGE = List.of(
             "write 3000",
             "write 1m",
@@ -74,7 +74,7 @@ class WithinIT {
     /** The bytes that a restart reads of it behind the state. */
     private static final int UNREAD = 14_000_000 - 64;
 
-    /** Before which of those calls a migration fails in every run of the tests; the rest is for a soak. */
+    /** The calls before which a migration fails in every run of the tests. The rest is for a soak. */
     private static final List<Integer> STEPS = List.of(0, 1, 2, 4, 5, 8, IMAGE.size());
 
     private static final List<Integer> OTHER_STEPS = IntStream.rangeClosed(0, IMAGE.size())
@@ -85,7 +85,7 @@ class WithinIT {
     @TempDir
     private Path directory;
 
-    /** The ways in which a migration comes to fail. */
+    /** The ways in which a migration can fail. */
     private enum Break {
         CANCEL,
         RESTART,
@@ -136,7 +136,7 @@ class WithinIT {
         return new LedgerJob(directory.resolve("job"), 1);
     }
 
-    /** The checkpointer of every job of a test: they share a directory, and come one after the other. */
+    /** The checkpointer of every job of a test. The jobs share a directory, and run one after the other. */
     private Checkpointer checkpointer(String restart, boolean checkpointsHeldRanks) throws Exception {
         try (LedgerJob job = job()) {
             job.writesInProcess(0);
@@ -152,7 +152,7 @@ class WithinIT {
         return calls.toArray(String[]::new);
     }
 
-    /** Returns true if the status says that the service waits for checkpoints whose writes it throws away. */
+    /** Returns true if the status reports that the service waits for checkpoints whose writes it discards. */
     private static boolean isGivenUp(SourceService source) {
         return source.open().stream()
                 .map(OpenMigration::waitsFor)
@@ -204,7 +204,7 @@ class WithinIT {
     private void failsAt(int step, Break cause, Nodes nodes, SourceService source, Relay relay) throws Exception {
         try (LedgerJob job = job()) {
             job.writesInProcess(0, stoppedBefore(step, job));
-            // One process of the restart reads, another one may fail meanwhile.
+            // One process of the restart reads, and another one may fail at the same time.
             Path reads = job.mark("reads");
             Files.write(reads, List.of("skim " + UNREAD, "eof"));
             job.restarts(0, "also " + reads, "await " + job.mark("fail"), "open missing r");
@@ -218,7 +218,7 @@ class WithinIT {
             Conditions.until("it waits for the checkpointer, step " + step, () -> isGivenUp(source));
             job.set("go");
             MigrationReport report = rollsBack(migration, job);
-            // The restart's other process reads what has not come; it is ended all the same.
+            // The restart's other process reads data that has not arrived. It is ended all the same.
             assertFalse(report.reason().contains("does not end after SIGKILL"), report.reason());
             assertTrue(Files.exists(job.mark("written")), "every call has succeeded, step " + step);
             assertFalse(isSealed(nodes.journal("source"), migration.id), "nothing is sealed, step " + step);
@@ -248,7 +248,7 @@ class WithinIT {
         Files.setPosixFilePermissions(copies, PosixFilePermissions.fromString("rwx--x--x"));
         try (Nodes nodes = new Nodes(directory);
                 LedgerJob job = job()) {
-            // Behind a gap, with no staging: the pool of 4 MiB has no room for it.
+            // The write is behind a gap, without staging, and the pool of 4 MiB has no space for it.
             job.writesInProcess(
                     0,
                     "descend 1m 12m 128k",
@@ -269,7 +269,7 @@ class WithinIT {
         }
     }
 
-    /** Begins a migration and returns its id; rank 1 waits in the middle of its calls until "go" is set. */
+    /** Begins a migration and returns its id. Rank 1 waits in the middle of its calls until "go" is set. */
     private static String beginAndStopInTheMiddle(KillablePair pair, LedgerJob job) throws Exception {
         job.writesInProcess(0, "write 1m");
         job.writesInProcess(1, stoppedBefore(STEPS.get(STEPS.size() / 2), job));

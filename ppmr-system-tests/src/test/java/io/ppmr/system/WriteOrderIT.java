@@ -156,7 +156,7 @@ class WriteOrderIT {
         }
     }
 
-    /** The writer goes back to {@code rewrite} when the reader has read 1 MiB. */
+    /** The writer returns to {@code rewrite} when the reader has read 1 MiB. */
     private ReplayJob rewrittenBehindTheReader(ReplayJob job, String... rewrite) throws Exception {
         String read = "" + job.outside("read");
         List<String> checkpoint =

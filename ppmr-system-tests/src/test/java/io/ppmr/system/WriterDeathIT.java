@@ -17,7 +17,10 @@ import org.junit.jupiter.api.io.TempDir;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Tests what looks like the end of a file and is none: FLUSH and RELEASE come from the dead as from the living. */
+/**
+ * Tests events that look like the end of a file and are none. FUSE sends FLUSH and RELEASE for dead processes as for
+ * living ones.
+ */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class WriterDeathIT {
     private static final Logger LOG = LoggerFactory.getLogger(WriterDeathIT.class);
@@ -52,7 +55,7 @@ class WriterDeathIT {
     private String readUntilFailure(ReplayJob job, String opened) {
         try {
             Path rank = Conditions.get(() -> ServicePair.rankDirectory(directory.resolve("target"), 0));
-            // The folder is there before the file, of which the target hears later.
+            // The folder exists before the file. The target receives the file's message later.
             Conditions.until("the image is there", () -> Files.exists(rank.resolve("image")));
             return job.replayAs(
                     ReplayJob.USER.uid(),

@@ -15,8 +15,9 @@ import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 
 /**
- * A connection whose peer a test plays: what the peer says is handed in, and may depend on what it was told last. Then
- * it closes. For one thread, but that another one may write what is not answered.
+ * A connection whose peer is simulated by a test. The peer's messages are arguments, and may depend on the last message
+ * that it received. Then the peer closes. It is for one thread, except that another one may write bytes that are not
+ * answered.
  */
 public final class PlayedChannel extends SocketChannel {
     private static final InetSocketAddress PEER = new InetSocketAddress(InetAddress.getLoopbackAddress(), 9);
@@ -28,8 +29,8 @@ public final class PlayedChannel extends SocketChannel {
     private long toldBytes;
 
     /**
-     * @param first what the peer says by itself, asked for when it is read
-     * @param answers what it says to what it is told
+     * @param first the peer's messages without a request, computed when they are read
+     * @param answers its answers to received messages
      */
     public PlayedChannel(Supplier<byte[]> first, UnaryOperator<byte[]> answers) {
         super(SelectorProvider.provider());
@@ -37,7 +38,7 @@ public final class PlayedChannel extends SocketChannel {
         this.answers = answers;
     }
 
-    /** Returns how much it was told. */
+    /** Returns the number of bytes that it received. */
     public long toldBytes() {
         return toldBytes;
     }
@@ -78,7 +79,7 @@ public final class PlayedChannel extends SocketChannel {
         return new Socket() {
             @Override
             public void setSoTimeout(int timeoutMs) {
-                // Nothing here waits.
+                // No call here waits.
             }
 
             @Override

@@ -17,9 +17,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A job of several processes that compute in passes over their memory and write down each pass. For one thread.
+ * A job of several processes that compute in passes over their memory and write down each pass. It is for one thread.
  *
- * <p>A process has gone on, and not begun again, if its passes are numbered without gap or repetition across the move.
+ * <p>A process continued, and did not restart, if its passes are numbered without gap or repetition across the move.
  */
 public final class ComputingJob {
     private static final int FIRST_SEED = 1000;
@@ -63,7 +63,7 @@ public final class ComputingJob {
 
     /**
      * @param program selfckpt-job, plain-job or shaped-job
-     * @param folder where it writes; the user's
+     * @param folder the folder of its output, which belongs to the user
      * @param processes how many
      * @param sizeBytes memory of each
      * @param options further ones of the program
@@ -202,12 +202,12 @@ public final class ComputingJob {
     /**
      * The outcome of a process.
      *
-     * @param continued whether it continued from where it was, in the other node, and the original is gone
+     * @param continued whether it continued where it was stopped, in the other node, and the original is gone
      * @param resultOk whether it ended with what an undisturbed run ends with
      */
     public record ProcessOutcome(int rank, boolean continued, boolean resultOk) {}
 
-    /** Waits until all have ended, within the limit at best, and says what became of each. */
+    /** Waits until all processes ended, for the limit at most, and returns each one's outcome. */
     public List<ProcessOutcome> finish(Duration limit) throws Exception {
         try {
             Conditions.until(limit, "the job has ended", () -> ranks.stream()
@@ -248,7 +248,7 @@ public final class ComputingJob {
                 && expected.equals(Files.readString(rank.file("out")).strip());
     }
 
-    /** Ends what computes outside of the nodes; what runs in them ends with them. */
+    /** Ends the computations outside of the nodes. Processes in the nodes end with their nodes. */
     public void stopExpectations() {
         for (Rank rank : ranks) {
             Optional.ofNullable(rank.expectation).ifPresent(Process::destroyForcibly);

@@ -6,8 +6,9 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Waits for what another process or thread brings about. Any thread; an interrupt ends the wait. A limit ends with a
- * {@link TimeoutException}: the gate takes a test that failed so for too slow, and any other for wrong.
+ * Waits for a condition that another process or thread brings about. It is for any thread. An interrupt ends the wait.
+ * At the limit it throws a {@link TimeoutException}. The gate counts a test that failed in this way as too slow, and
+ * any other failure as wrong.
  */
 public final class Conditions {
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
@@ -16,12 +17,12 @@ public final class Conditions {
 
     private Conditions() {}
 
-    /** Asks until the answer is yes, for a minute ({@link Patience}); what fails then says what was waited for. */
+    /** Polls until the answer is yes, for a minute ({@link Patience}). The failure names the condition. */
     public static void until(String what, Callable<Boolean> question) throws Exception {
         until(LIMIT, what, question);
     }
 
-    /** Asks until the answer is yes; throws {@link TimeoutException} when the limit has passed. */
+    /** Polls until the answer is yes. Throws {@link TimeoutException} after the limit. */
     public static void until(Duration limit, String what, Callable<Boolean> question) throws Exception {
         long deadlineNs = System.nanoTime() + limit.toNanos();
         while (!question.call()) {
@@ -29,7 +30,7 @@ public final class Conditions {
         }
     }
 
-    /** Asks until the answer is no failure and not null, for 20 s. */
+    /** Polls until the answer is no failure and not null, for 20 s. */
     public static <T> T get(Callable<T> question) throws Exception {
         long deadlineNs = System.nanoTime() + SHORT_LIMIT.toNanos();
         while (true) {

@@ -11,12 +11,12 @@ public final class Patience {
 
     private Patience() {}
 
-    /** Gives a limit for a test's own wait. */
+    /** Returns a limit for a test's own wait. */
     public static Duration of(Duration usual) {
         return usual.multipliedBy(FACTOR);
     }
 
-    /** Gives a limit for a test's own wait, in whatever unit. */
+    /** Returns a limit for a test's own wait, in any unit. */
     public static long of(long usual) {
         return usual * FACTOR;
     }

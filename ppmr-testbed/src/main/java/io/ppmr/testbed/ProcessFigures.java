@@ -10,9 +10,9 @@ import java.nio.file.Path;
  * The resources that a process has used since it began, from proc(5).
  *
  * @param cpuSeconds processor time of all its threads, in user space and kernel
- * @param commandsCpuSeconds the same of the children that it has waited for, and of theirs
- * @param wakeUps how often its living threads have gone to sleep and been woken
- * @param ioCalls how often its threads, those that have ended too, have called read(2), write(2) and their like
+ * @param commandsCpuSeconds the processor time of the children that it has waited for, and of their children
+ * @param wakeUps the number of times that its living threads slept and were woken
+ * @param ioCalls the number of its threads' calls of read(2), write(2) and similar, including ended threads
  * @param peakRssBytes the most memory that it has had resident
  */
 public record ProcessFigures(
@@ -20,7 +20,7 @@ public record ProcessFigures(
     private static final double TICKS_A_SECOND = 100;
     private static final int USER_TIME = 11;
 
-    /** Reads them; throws if the process has ended. */
+    /** Reads the figures. Throws if the process ended. */
     public static ProcessFigures of(long pid) throws IOException {
         Path process = Path.of("/proc", Long.toString(pid));
         String stat = Files.readString(process.resolve("stat"));
@@ -50,7 +50,7 @@ public record ProcessFigures(
             if (Files.exists(file)) {
                 throw e;
             }
-            // A thread that has just ended: its file is gone, or says that there is no such process.
+            // The thread just ended. Its file is gone, or reading it fails with ESRCH.
             return 0;
         }
     }

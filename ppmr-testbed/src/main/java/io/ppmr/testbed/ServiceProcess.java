@@ -17,8 +17,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
 /**
- * A ppmr service as an operator runs it: a JVM of its own, configured by a file, its output in a log; here or in a
- * {@link TestNode}. What it keeps, its journal too, is in the folder that it is given. Closed by its owner.
+ * A ppmr service as an operator runs it, here or in a {@link TestNode}. It is a JVM of its own with a configuration
+ * file, and its output is in a log. Its files, including its journal, are in the folder that it gets. Its owner closes
+ * it.
  */
 public final class ServiceProcess implements AutoCloseable {
     private static final Duration END_LIMIT = Patience.of(Duration.ofSeconds(60));
@@ -44,7 +45,7 @@ public final class ServiceProcess implements AutoCloseable {
     }
 
     /**
-     * Starts a service on this machine and waits until it says that it is ready.
+     * Starts a service on this machine and waits until it reports that it is ready.
      *
      * @param role {@code source} or {@code target}
      * @param settings see {@link #begin}
@@ -53,7 +54,7 @@ public final class ServiceProcess implements AutoCloseable {
         return startIn(null, role, role, folder, settings);
     }
 
-    /** The same in a node. */
+    /** Starts a service in a node, and waits until it reports that it is ready. */
     public static ServiceProcess startIn(TestNode node, String role, String name, Path folder, String... settings)
             throws Exception {
         ServiceProcess service = begin(node, java(), name, folder, List.of(role), settings);
@@ -69,7 +70,7 @@ public final class ServiceProcess implements AutoCloseable {
     /**
      * Starts a service without waiting for it.
      *
-     * @param node where; null for this machine itself
+     * @param node the node, or null for this machine itself
      * @param name for its files in the folder: NAME.toml, NAME.log, and what the first lines of its configuration name
      * @param arguments the role, then further arguments
      * @param settings lines of its configuration, behind those about mount, work directory and journal
@@ -81,9 +82,9 @@ public final class ServiceProcess implements AutoCloseable {
     }
 
     /**
-     * The same, with what the service itself makes in another folder than its configuration and its log.
+     * Begins a service whose own files are in another folder than its configuration and its log.
      *
-     * @param kept where its mount, its work directory and its journal lie; need not exist
+     * @param kept the folder of its mount, its work directory and its journal; need not exist
      */
     public static ServiceProcess beginKept(
             TestNode node,
@@ -104,13 +105,13 @@ public final class ServiceProcess implements AutoCloseable {
         words.addAll(arguments.subList(1, arguments.size()));
         List<String> command = java.with(words);
         ProcessBuilder builder = node == null ? new ProcessBuilder(command) : node.command(command);
-        // As the launcher sets it, independent of the caller's locale.
+        // The launcher sets this locale, too, independently of the caller's.
         builder.environment().put("LC_ALL", "C.UTF-8");
         Process process = builder.redirectErrorStream(true)
                 .redirectOutput(folder.resolve(name + ".log").toFile())
                 .start();
         process.getOutputStream().close();
-        // What was started in a node is nsenter(1), which ends with the service.
+        // The process that was started in a node is nsenter(1), which ends with the service.
         ProcessHandle service = node == null
                 ? process.toHandle()
                 : ProcessHandle.of(TestNode.inside(process).pid()).orElse(process.toHandle());
@@ -128,7 +129,7 @@ public final class ServiceProcess implements AutoCloseable {
         return java().with(List.of(arguments));
     }
 
-    /** Waits until it says so; throws with the end of its log if it does not. */
+    /** Waits until the service reports that it is ready. Throws with the end of its log if it does not. */
     public void awaitReady(Duration limit) throws Exception {
         try {
             Conditions.until(limit, "the " + name + " is ready", () -> {
@@ -161,7 +162,7 @@ public final class ServiceProcess implements AutoCloseable {
         return process.isAlive();
     }
 
-    /** Its exit status, once it has ended. */
+    /** Returns its exit status. The service must have exited. */
     public int exitValue() {
         return process.exitValue();
     }
@@ -182,14 +183,14 @@ public final class ServiceProcess implements AutoCloseable {
         return ProcessFigures.of(service.pid());
     }
 
-    /** Sends it a signal, such as USR2; its process is a child's child here, so its PID cannot be another's by then. */
+    /** Sends it a signal, such as USR2. Its process is a child's child here, so no other process can have its PID. */
     public void signal(String signal) throws IOException, InterruptedException {
         Command.of(List.of("kill", "-" + signal, Long.toString(service.pid())))
                 .run(END_LIMIT)
                 .requireOutput();
     }
 
-    /** Stops all its threads until {@link #thaw}; its connections stay up. */
+    /** Stops all its threads until {@link #thaw}. Its connections stay up. */
     public void freeze() throws IOException, InterruptedException {
         signal("STOP");
     }
@@ -199,14 +200,14 @@ public final class ServiceProcess implements AutoCloseable {
         goOnWaiting();
     }
 
-    /** In a node nsenter(1) stops itself when what it waits for is stopped. */
+    /** In a node nsenter(1) stops itself when its child is stopped. */
     private void goOnWaiting() throws IOException, InterruptedException {
         if (process.pid() != service.pid() && process.isAlive()) {
             Command.of(List.of("kill", "-CONT", Long.toString(process.pid()))).run(END_LIMIT);
         }
     }
 
-    /** Ends it as the kernel ends a process: it stops at once, and its mount is dead. */
+    /** Ends it as the kernel ends a process. It stops at once, and its mount is dead. */
     public void kill() throws IOException {
         service.destroyForcibly();
         try {
@@ -220,8 +221,8 @@ public final class ServiceProcess implements AutoCloseable {
     }
 
     /**
-     * Tells it to end, and kills it where it does not; takes away the mounts of one that was killed here. Throws if the
-     * service crashed before: a test that was only too slow must not hide that.
+     * Sends it SIGTERM, and kills it if it does not end. Removes the mounts of a service that was killed here. Throws
+     * if the service crashed before. A test that was only too slow must not hide that.
      */
     @Override
     public void close() throws IOException {
@@ -246,7 +247,7 @@ public final class ServiceProcess implements AutoCloseable {
         }
     }
 
-    /** One that is killed in its warm-up leaves copies, which its next start would end. */
+    /** A service that is killed in its warm-up leaves copies, which its next start would end. */
     private void endCopiesOfWarmUp() throws IOException {
         for (String role : List.of("source", "target")) {
             Path left = kept.toAbsolutePath().resolve(name + "-work/.warm-up-" + role + "/target-work");
@@ -260,7 +261,7 @@ public final class ServiceProcess implements AutoCloseable {
         }
     }
 
-    /** Returns true if it ends in time; an interrupt is kept for later, since this is mostly clean-up. */
+    /** Returns true if it ends in time. An interrupt is kept for later, because this is mostly clean-up. */
     private static boolean hasEnded(Process process) {
         long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
         return UninterruptedWait.of(() -> process.waitFor(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS));

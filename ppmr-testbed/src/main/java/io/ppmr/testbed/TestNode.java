@@ -26,13 +26,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * An isolated node on this machine: PIDs, mounts, network, host name and IPC of its own (unshare(1)), and a {@code
- * /tmp}, {@code /dev/shm}, {@code /run}, terminals and a {@link #DISK} that no other node sees. Its other files are
- * this machine's, as on a cluster with a shared filesystem, and so are the folders of the testbeds that are there when
- * it is made. Its init reaps orphans and waits on a pipe from this process, so the node, with everything that runs in
- * it or is mounted in it, ends with this process at most.
+ * An isolated node on this machine. It has PIDs, mounts, network, host name and IPC of its own (unshare(1)). It also
+ * has its own {@code /tmp}, {@code /dev/shm}, {@code /run}, terminals and {@link #DISK}, which no other node sees. Its
+ * other files are this machine's, as on a cluster with a shared filesystem. This includes the folders of the testbeds
+ * that existed when the node was made. Its init reaps orphans and waits on a pipe from this process. So the node, with
+ * all its processes and mounts, ends with this process at most.
  *
- * <p>Needs root. Closed by its owner; the other methods may be called from any thread until then.
+ * <p>It needs root. Its owner closes it. Until then, any thread may call the other methods.
  */
 public final class TestNode implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(TestNode.class);
@@ -40,12 +40,12 @@ public final class TestNode implements AutoCloseable {
     private static final Duration END_LIMIT = Patience.of(Duration.ofSeconds(60));
 
     /**
-     * A disk of the node's own. It is empty at first, and every user may write there, as on a node's scratch disk; each
-     * node has it at this place, and none sees another's.
+     * A disk of the node's own. It is empty at first, and every user may write there, as on a node's scratch disk. Each
+     * node has it at this place, and no node sees another's.
      */
     public static final Path DISK = Path.of("/mnt");
 
-    /** In these places each node has something else. */
+    /** Each node has its own contents in these places. */
     private static final List<Path> OWN_PLACES = List.of(Path.of("/tmp"), Path.of("/dev/shm"), Path.of("/run"), DISK);
 
     /** Mounts made in one namespace of the node must be seen in those that are made of it later. */
@@ -102,7 +102,7 @@ public final class TestNode implements AutoCloseable {
      * Makes a node with a network of its own.
      *
      * @param name its host name
-     * @throws IOException if it cannot be made; nothing of it is left
+     * @throws IOException if it cannot be made; then everything of it is removed
      */
     public static TestNode create(String name) throws IOException, InterruptedException {
         return create(name, 0, true);
@@ -111,7 +111,7 @@ public final class TestNode implements AutoCloseable {
     /**
      * Makes a node.
      *
-     * @param firstPid about where its PIDs begin, so that those of two nodes are not the same; 0 for anywhere
+     * @param firstPid the approximate first PID, so that those of two nodes differ, or 0 for any
      * @param ownNetwork whether it has a network of its own, or this machine's
      */
     public static TestNode create(String name, int firstPid, boolean ownNetwork)
@@ -144,8 +144,8 @@ public final class TestNode implements AutoCloseable {
     }
 
     /**
-     * Lists what lies below one of the places that a node has for itself, and is seen there all the same: this run's
-     * folders, and what programs are started from. The outer ones come first.
+     * Lists the directories below one of the node's own places that stay visible in it. They are this run's folders,
+     * and the folders of started programs. The outer ones are first.
      */
     private static List<Path> kept() {
         Set<Path> all = new TreeSet<>(Testbed.openFolders());
@@ -168,7 +168,7 @@ public final class TestNode implements AutoCloseable {
                 .toList();
     }
 
-    /** The first line that a process says, null if there is none in time. */
+    /** Returns the first line of a process's output, or null if there is none in time. */
     private static String firstLine(Process process) throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + START_LIMIT.toNanos();
         BufferedReader reader =
@@ -182,10 +182,11 @@ public final class TestNode implements AutoCloseable {
     }
 
     /**
-     * Joins two nodes by a cable of their own (veth(4)); nothing else reaches either. A node has one cable at most.
+     * Connects two nodes by a veth(4) pair of their own. No other peer reaches either. A node has one veth pair at
+     * most.
      *
      * @param addressA the one's IPv4 address
-     * @param addressB the other's, in the same network of 4 addresses
+     * @param addressB the address of the other node, in the same network of 4 addresses
      */
     public static void connect(TestNode a, String addressA, TestNode b, String addressB)
             throws IOException, InterruptedException {
@@ -203,7 +204,7 @@ public final class TestNode implements AutoCloseable {
                 .requireOutput();
     }
 
-    /** Gives a network interface an address, such as 10.0.0.1/24, and takes it up. */
+    /** Sets the address of a network interface, such as 10.0.0.1/24, and activates the interface. */
     public void raise(String link, String address) throws IOException, InterruptedException {
         run(START_LIMIT, "ip", "address", "add", address, "dev", link);
         run(START_LIMIT, "ip", "link", "set", link, "up");
@@ -215,7 +216,7 @@ public final class TestNode implements AutoCloseable {
         run(START_LIMIT, line.split(" ", -1));
     }
 
-    /** Plugs its end of the cable in, or pulls it: what is on its way is lost, and nothing is reset. */
+    /** Sets its end of the veth pair up or down. Packets on their way are lost, and nothing is reset. */
     public void cable(boolean in) throws IOException, InterruptedException {
         run(START_LIMIT, "ip", "link", "set", LINK, in ? "up" : "down");
     }
@@ -228,7 +229,7 @@ public final class TestNode implements AutoCloseable {
         return name;
     }
 
-    /** Its init, as this process sees it; all its processes have this PID namespace, or one made in it. */
+    /** Returns its init, as this process sees it. All its processes have this PID namespace, or one made in it. */
     public ProcessIdentity init() {
         return init;
     }
@@ -252,8 +253,8 @@ public final class TestNode implements AutoCloseable {
     /**
      * A command that will run in this node. Its process is the child of the one that is started.
      *
-     * <p>Not for processes that will be stopped: nsenter(1) stops itself with them, and then they are not reaped; see
-     * {@link #startDetached}.
+     * <p>Do not use this for processes that will be stopped. nsenter(1) stops itself with them, and then does not reap
+     * them. See {@link #startDetached}.
      */
     public ProcessBuilder command(List<String> words) {
         List<String> all = new ArrayList<>(prefix());
@@ -288,7 +289,7 @@ public final class TestNode implements AutoCloseable {
         throw new IOException("in " + name + " ended at once: " + String.join(" ", words));
     }
 
-    /** Runs a command in this node to its end and returns what it printed; throws if it fails. */
+    /** Runs a command in this node to its end and returns its output. Throws if it fails. */
     public String run(Duration limit, String... words) throws IOException, InterruptedException {
         return Command.of(command(List.of(words)).command()).run(limit).requireOutput();
     }
@@ -296,7 +297,7 @@ public final class TestNode implements AutoCloseable {
     /**
      * The process that a started {@link #command} runs as: the one that nsenter(1) forked into the PID namespace.
      *
-     * @throws IOException if it has ended already, or does not begin in time
+     * @throws IOException if it already ended, or does not begin in time
      */
     public static ProcessIdentity inside(Process started) throws IOException, InterruptedException {
         try {
@@ -325,7 +326,7 @@ public final class TestNode implements AutoCloseable {
         return holder.isAlive();
     }
 
-    /** Kills its init, and by that everything in it, as the loss of a node does; returns when nothing of it is left. */
+    /** Kills its init, and thereby everything in it, as the loss of a node does. Returns when all of it is removed. */
     public void kill() throws IOException {
         if (holder.isAlive()) {
             ProcessHandle.of(init.pid()).ifPresent(ProcessHandle::destroyForcibly);
@@ -333,7 +334,7 @@ public final class TestNode implements AutoCloseable {
         close();
     }
 
-    /** Ends it with everything in it; may be called twice. */
+    /** Ends it with everything in it. It may be called twice. */
     @Override
     public void close() throws IOException {
         holder.getOutputStream().close();
@@ -347,7 +348,8 @@ public final class TestNode implements AutoCloseable {
                         "node " + name + " has not ended within " + END_LIMIT + "; what is left: " + whatIsLeft());
             }
             if (leftNs < END_LIMIT.toNanos() / 2 && !killed) {
-                // The kernel kills the node's init with its parent (--kill-child), and all else with the init.
+                // The kernel kills the node's init with its parent (--kill-child), and all other processes with the
+                // init.
                 holder.destroyForcibly();
                 commands().forEach(ProcessHandle::destroyForcibly);
                 killed = true;
@@ -358,14 +360,14 @@ public final class TestNode implements AutoCloseable {
 
     /**
      * The kernel ends a node only when its last process is reaped, and a stopped nsenter(1) does not reap. It is
-     * continued and not killed: what it leaves would be reaped by this machine's init, which may take its time.
+     * continued and not killed. Otherwise this machine's init would reap its children, without a time limit.
      */
     private void continueCommands() throws IOException {
         List<String> words = new ArrayList<>(List.of("kill", "-CONT"));
         commands().forEach(command -> words.add(Long.toString(command.pid())));
         if (words.size() > 2) {
             try {
-                // One that has ended meanwhile is no failure.
+                // A command that ended in the meantime is no failure.
                 Command.of(words).run(END_LIMIT);
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
@@ -380,8 +382,8 @@ public final class TestNode implements AutoCloseable {
     }
 
     /**
-     * The kernel ends the init only after all others of its namespace. The namespace's number means nothing by then:
-     * the kernel gives it to the next namespace that is made.
+     * The kernel ends the init only after all others of its namespace. The namespace's number is invalid by then,
+     * because the kernel assigns it to the next namespace.
      */
     private boolean anyLeft() {
         return new ProcessTable().isAlive(init);

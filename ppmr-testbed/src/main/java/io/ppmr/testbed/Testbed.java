@@ -27,10 +27,11 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * All that a run makes on this machine: a folder of its own for everything that it writes, journals included, and the
- * nodes, processes and mounts that were {@linkplain #add added}. They go in reverse order, and the folder last, when
- * this is closed or the JVM is told to end. What a JVM that was killed has left is cleared by the next one: a lock on a
- * file in the folder, which the kernel gives up with the process, says whether its owner lives. Safe for any thread.
+ * All resources of a run on this machine. These are a folder for all its files, including journals, and the nodes,
+ * processes and mounts that were {@linkplain #add added}. They are removed in reverse order, and the folder last, when
+ * this is closed or the JVM gets SIGTERM. The next JVM removes the remains of a killed JVM. The owner holds a lock on a
+ * file in the folder, and the kernel releases the lock with the process. So a free lock shows that the owner is dead.
+ * It is safe for any thread.
  */
 public final class Testbed implements AutoCloseable {
     /** The property with the directory of the jobs' programs, set by the launcher. */
@@ -97,7 +98,7 @@ public final class Testbed implements AutoCloseable {
         }
     }
 
-    /** Returns true if its owner is dead. Only what is ours is touched: anybody may make folders beside it. */
+    /** Returns true if its owner is dead. Only our files are changed, because any user may make folders beside them. */
     private static boolean isLeft(Path folder) throws IOException {
         Object us = Files.getAttribute(Path.of("/proc/self"), "unix:uid");
         Path file = folder.resolve(LOCK);
@@ -112,7 +113,7 @@ public final class Testbed implements AutoCloseable {
         }
     }
 
-    /** Ends the processes whose commands name something in the folder, too. */
+    /** Also ends the processes whose commands contain a path in the folder. */
     private static void clearLeft(Path folder) throws Exception {
         for (ProcessHandle process : ProcessHandle.allProcesses().toList()) {
             if (commandLine(process).contains(folder + "/") && process.destroyForcibly()) {
@@ -140,7 +141,7 @@ public final class Testbed implements AutoCloseable {
                 Command.of(List.of("umount", "--lazy", mounted)).run(LIMIT).requireOutput();
             }
         }
-        // rm(1) is not led out of the folder by a link that a job puts there meanwhile.
+        // A link that a job creates during the removal cannot lead rm(1) out of the folder.
         Command.of(List.of("rm", "-rf", "--one-file-system", "--", folder.toString()))
                 .run(LIMIT)
                 .requireOutput();
@@ -171,7 +172,7 @@ public final class Testbed implements AutoCloseable {
                 .normalize();
     }
 
-    /** Copies our helpers and the jobs' programs into it: a job's user may not be let into where the project lies. */
+    /** Copies our helpers and the jobs' programs into it, because a job's user may have no access to the project. */
     public Path programs() throws IOException {
         Path bin = folder("bin");
         for (Path from : List.of(
@@ -187,7 +188,7 @@ public final class Testbed implements AutoCloseable {
         return bin;
     }
 
-    /** Takes something over; throws, and closes it, if all is closed already. */
+    /** Adds a resource. If everything is closed already, it closes the resource and throws. */
     public synchronized <T extends AutoCloseable> T add(T one) throws IOException {
         all.push(one);
         if (closed) {
@@ -214,12 +215,15 @@ public final class Testbed implements AutoCloseable {
         }
     }
 
-    /** Returns true if the JVM was told to end, so that failures are no news. */
+    /** Returns true if the JVM got a signal to end, so that failures are expected. */
     public boolean closedEarly() {
         return early;
     }
 
-    /** Ends everything and deletes the folder; may be called again. Throws with all that could not be ended. */
+    /**
+     * Ends everything and deletes the folder. It may be called again. Throws with all resources that could not be
+     * ended.
+     */
     @Override
     public synchronized void close() throws IOException {
         if (!closed) {
@@ -238,7 +242,7 @@ public final class Testbed implements AutoCloseable {
                 left.add(String.valueOf(e.getMessage()));
             }
         }
-        // Not before: a JVM that is told to end waits for what is known to be open.
+        // This must not be earlier, because an ending JVM waits for the testbeds in this list.
         OPEN.remove(this);
         if (!left.isEmpty()) {
             throw new IOException("left behind: " + String.join("; ", left));

@@ -12,7 +12,7 @@ import java.util.concurrent.Callable;
 import java.util.stream.Collectors;
 
 /**
- * Two isolated nodes on this machine, joined by a cable that can be shaped, and in them a source and a target as an
+ * Two isolated nodes on this machine, connected by a link that can be shaped. They have a source and a target as an
  * operator would start them. All of it belongs to a {@link Testbed}, whose folder both nodes see.
  */
 public final class TwoNodes {
@@ -32,7 +32,7 @@ public final class TwoNodes {
     private Callable<ServiceProcess> sourceAgain;
     private Callable<ServiceProcess> targetAgain;
 
-    /** Makes them; {@code link} is a rate as tc(8) takes it, or empty for none. */
+    /** Makes the nodes. {@code link} is a rate in the form of tc(8), or empty for none. */
     public TwoNodes(Testbed testbed, String link) throws Exception {
         this.testbed = testbed;
         bin = testbed.programs();
@@ -48,8 +48,8 @@ public final class TwoNodes {
     }
 
     /**
-     * From now on nothing in them has more of its kernel than Linux 3.10 has (old-kernel.c); x86-64 alone. The second
-     * one's was made without CONFIG_CHECKPOINT_RESTORE, as some were: {@code map_files} is missing there.
+     * From now on, the nodes have only the kernel features of Linux 3.10 (old-kernel.c). It is for x86-64 only. The
+     * second node's kernel lacks CONFIG_CHECKPOINT_RESTORE, as some do, so {@code map_files} is missing there.
      */
     public void useOldKernel() {
         String launcher = bin.resolve("old-kernel").toString();
@@ -57,7 +57,7 @@ public final class TwoNodes {
         b.startBy(List.of(launcher, "--without", "map_files"));
     }
 
-    /** Returns the node of the source, where the job's processes are first. */
+    /** Returns the node of the source, where the job's processes start. */
     public TestNode a() {
         return a;
     }
@@ -113,7 +113,7 @@ public final class TwoNodes {
         target.awaitReady(LIMIT);
     }
 
-    /** The same with the source. */
+    /** Starts the source again. */
     public void startSourceAgain() throws Exception {
         testbed.close(source);
         source = sourceAgain.call();
@@ -163,7 +163,7 @@ public final class TwoNodes {
                         pages);
     }
 
-    /** BLCR's stand-ins as a table of both configurations. */
+    /** Returns BLCR's stand-ins as a table of both configurations. */
     public String blcr(Path restartProgram) {
         return """
                 [checkpointers.blcr]

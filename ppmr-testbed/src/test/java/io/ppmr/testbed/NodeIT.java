@@ -106,7 +106,7 @@ class NodeIT {
         assertFalse(table.isAlive(stopped));
         assertFalse(table.isAlive(stoppedToo));
         assertFalse(table.isAlive(node.init()));
-        // The kernel gives the number of its namespace to the next one.
+        // The kernel assigns the number of its namespace to the next one.
         try (TestNode next = TestNode.create("it-next")) {
             node.close();
             assertTrue(next.isAlive());

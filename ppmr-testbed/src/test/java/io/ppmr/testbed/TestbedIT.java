@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests what a run leaves behind when it ends, is told to end, or is killed. */
+/** Tests the remains of a run that ends, is ended by a signal, or is killed. */
 @Timeout(120)
 class TestbedIT {
     private static final Duration LIMIT = Duration.ofSeconds(60);
@@ -44,7 +44,7 @@ class TestbedIT {
                 testbed.add(() -> process.destroyForcibly().waitFor());
                 System.out.println(testbed.folder() + " " + process.pid());
                 while (System.in.read() >= 0) {
-                    // Until whoever runs this has seen enough.
+                    // Waits until the user of this has seen enough.
                 }
             }
         }

@@ -17,9 +17,9 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * The program of a measured process, started with the words of a {@link Setting}. Each line of its standard input
- * is a command, answered by one line: {@code begin ...}, {@code end}, {@code allocated}, or one of the role's own; the
- * end of the input ends the process.
+ * The program of a measured process, started with the words of a {@link Setting}. Each line of its standard input is a
+ * command, answered by one line. Commands are {@code begin ...}, {@code end}, {@code allocated}, and those of the role.
+ * The end of the input ends the process.
  */
 public final class NodeMain {
     private static final String OK = "ok ";
@@ -31,12 +31,12 @@ public final class NodeMain {
      *
      * @param role which part of the data path it is
      * @param warmsUp whether it warms itself as a service does before it is ready
-     * @param listen what a target must know: the transport and the address to listen at
+     * @param listen arguments of a target: the transport and the address to listen at
      */
     public record Setting(String role, Path mountPoint, PoolGeometry geometry, boolean warmsUp, List<String> listen) {
         private static final int LISTEN_AT = 5;
 
-        /** As arguments. */
+        /** Returns the settings as arguments. */
         public List<String> words() {
             List<String> words = new ArrayList<>(List.of(role, mountPoint.toString()));
             words.addAll(List.of("" + geometry.poolBytes(), "" + geometry.chunkBytes(), "" + warmsUp));
@@ -70,7 +70,7 @@ public final class NodeMain {
             System.out.println(OK + "ready");
             serve(node);
         }
-        // Daemon threads of FUSE and of sessions may still be on their way out; they no longer matter.
+        // Daemon threads of FUSE and of sessions may still be ending. They no longer matter.
         System.exit(0);
     }
 
@@ -112,10 +112,7 @@ public final class NodeMain {
         };
     }
 
-    /**
-     * Returns the bytes that all threads but this one have allocated so far. A thread that has ended is no longer
-     * counted.
-     */
+    /** Returns the bytes that all other threads have allocated so far. Ended threads are not counted. */
     private static long allocatedBytes() {
         ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
         long self = Thread.currentThread().getId();
@@ -129,8 +126,8 @@ public final class NodeMain {
     }
 
     /**
-     * One side, or one stage, of the data path in a process of its own, told what to do by {@link NodeMain}, on its
-     * thread.
+     * One side, or one stage, of the data path in a process of its own. {@link NodeMain} sends it commands, and its
+     * thread runs them.
      */
     interface BenchNode extends AutoCloseable {
 
@@ -138,11 +135,11 @@ public final class NodeMain {
          * Prepares a run.
          *
          * @param words the command's words after "begin"
-         * @return what the one who asked must know: a directory below the mount point, a port
+         * @return the data for the caller: a directory below the mount point, a port
          */
         String begin(List<String> words) throws Exception;
 
-        /** Something else to do for the run under way. */
+        /** Runs another command for the run under way. */
         default String command(List<String> words) throws Exception {
             throw new IllegalArgumentException("this node cannot do " + words);
         }

@@ -13,7 +13,8 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * A mount whose reads and writes do nothing: what a call costs by the binding alone, in time and in allocated bytes.
+ * A mount whose reads and writes do nothing. It shows the cost of a call in the binding, in time and in allocated
+ * bytes.
  */
 final class NullNode implements NodeMain.BenchNode {
     private static final Capacity NO_CAPACITY = new Capacity(4096, 0, 0, 0);
@@ -31,7 +32,7 @@ final class NullNode implements NodeMain.BenchNode {
 
     @Override
     public void end() {
-        // There is nothing to free.
+        // No resource has to be freed.
     }
 
     @Override
@@ -39,7 +40,7 @@ final class NullNode implements NodeMain.BenchNode {
         mount.close();
     }
 
-    /** Every name is a file; nothing is kept. */
+    /** Every name is a file. No bytes are kept. */
     private static final class NullView implements FilesystemView {
         private static final FileAttributes ROOT = new FileAttributes(1, FileType.DIRECTORY | 0755, 2, 0, 0, 0, 0);
         private static final FileAttributes FILE = new FileAttributes(2, FileType.REGULAR | 0666, 1, 0, 0, 0, 0);
@@ -86,22 +87,22 @@ final class NullNode implements NodeMain.BenchNode {
 
         @Override
         public void fsync(long handle) {
-            // Nothing is kept.
+            // It keeps no bytes.
         }
 
         @Override
         public void release(long handle) {
-            // Nothing is kept.
+            // It keeps no bytes.
         }
 
         @Override
         public void truncate(String path, long sizeBytes) {
-            // Nothing is kept.
+            // It keeps no bytes.
         }
 
         @Override
         public void truncate(long handle, long sizeBytes) {
-            // Nothing is kept.
+            // It keeps no bytes.
         }
 
         @Override

@@ -32,22 +32,22 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A source without writers: threads offer full chunks out of its pool, each one at a time, as the paper's "I/O
- * processes" of Fig. 8a do. {@code begin THREADS DATA-CONNECTIONS WHERE} gives no directory, and what the target must
- * be told to join; {@code offer BYTES} has each thread offer so many and gives when the first began and the last chunk
- * came back, by the monotonic clock.
+ * A source without writers. Threads offer full chunks out of its pool, each thread one at a time, as the paper's "I/O
+ * processes" of Fig. 8a do. {@code begin THREADS DATA-CONNECTIONS WHERE} returns no directory, and the arguments of the
+ * target's join. {@code offer BYTES} has each thread offer that number of bytes. It returns when the first thread began
+ * and when the last chunk was released, by the monotonic clock.
  *
- * <p>A thread has one chunk under way, and asks for the slots of those that follow as a writer in order does: for
- * several at once, before it needs them.
+ * <p>A thread has one chunk under way. It requests the slots of the following chunks as a writer in order does, which
+ * is several at once, before it needs them.
  */
 final class OfferNode implements NodeMain.BenchNode {
     private static final Logger LOG = LoggerFactory.getLogger(OfferNode.class);
     private static final long LIMIT_S = 60;
     private static final int NAMELESS_MODE = 0600;
-    /** As many windows as a writer in order asks for ahead. */
+    /** The number of windows that a writer in order requests ahead. */
     private static final int LOOKAHEAD = 8;
 
-    /** In the one before it lie the file's first bytes, which travel otherwise. */
+    /** The previous window has the file's first bytes, which travel in another way. */
     private static final long FIRST_WINDOW = 1;
 
     private final BufferPool pool;
@@ -130,7 +130,7 @@ final class OfferNode implements NodeMain.BenchNode {
 
     @Override
     public void close() {
-        // The pool goes with the process.
+        // The pool ends with the process.
     }
 
     private void runAgent() {
@@ -170,7 +170,7 @@ final class OfferNode implements NodeMain.BenchNode {
         offerer.released.release();
     }
 
-    /** One thread that offers: its file, and the one slot that it may have in hand. */
+    /** A thread that offers, with its file, and the one slot that it may hold. */
     private final class Offerer {
         private final int file;
         private final Semaphore granted = new Semaphore(0);
@@ -184,7 +184,9 @@ final class OfferNode implements NodeMain.BenchNode {
             this.file = file;
         }
 
-        /** Offers, and lives until the run ends: the kernel forgets how often a thread slept that has ended. */
+        /**
+         * Offers chunks, and lives until the run ends, because the kernel drops the sleep counts of an ended thread.
+         */
         private void run(long chunks, CountDownLatch offered, CountDownLatch ends) {
             try {
                 offerAll(chunks);

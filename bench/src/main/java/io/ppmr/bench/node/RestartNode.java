@@ -32,10 +32,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A target without network: what is granted has arrived at once. {@code begin READERS BYTES} gives the directory. Each
- * file has its share of the pool; a chunk that a reader has emptied is granted to the same file again, and is full,
- * before the read returns. So chunks have always arrived, and reading alone is measured: no agent that would have to be
- * scheduled in between.
+ * A target without network. Every granted chunk arrives at once. {@code begin READERS BYTES} returns the directory.
+ * Each file has its share of the pool. A chunk that a reader emptied is granted to the same file again, and is full
+ * before the read returns. So chunks have always arrived, and only reading is measured. No agent has to be scheduled in
+ * between.
  */
 final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedger.Decisions {
     private static final Logger LOG = LoggerFactory.getLogger(RestartNode.class);
@@ -135,7 +135,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
         mount.close();
     }
 
-    /** Every file asks for its share of the pool ahead. */
+    /** Requests every file's share of the pool ahead. */
     private void want(Feed feed) throws ProtocolException, ImageException {
         long share = Math.max(1, geometry.chunkCount() / feeds.size());
         int count =
@@ -153,7 +153,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
         }
     }
 
-    /** The ledger must not be asked again while it decides. */
+    /** The ledger must not be called again while it decides. */
     @Override
     public void granted(ArrivingFile file, ReceiveSlot slot) {
         grants.add(slot);
@@ -179,7 +179,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
 
     @Override
     public void slotFree(ReceiveSlot slot) {
-        // Under the file's lock, which no ledger call takes except for this file.
+        // This runs under the file's lock. No ledger call locks it except for this file.
         synchronized (ledgerLock) {
             if (over) {
                 return;

@@ -37,10 +37,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A source with its mount. In the role "aggregation" what it has is thrown away at once: {@code begin WRITERS
- * crc|plain} gives the directory. In the role "source" it has a session: {@code begin WRITERS DATA-CONNECTIONS WHERE}
- * gives the directory and what the target must be told to join; {@code endranks} says that every image is whole.
- * Before anything is written by RDMA, {@code mayWrite WHERE} tells it where it may write.
+ * A source with its mount. In the role "aggregation" its chunks are discarded at once. {@code begin WRITERS crc|plain}
+ * returns the directory. In the role "source" it has a session. {@code begin WRITERS DATA-CONNECTIONS WHERE} returns
+ * the directory and the arguments of the target's join. {@code endranks} reports that every image is whole. Before any
+ * write by RDMA, {@code mayWrite WHERE} sets the memory that it may write.
  */
 final class SourceNode implements NodeMain.BenchNode {
     private static final Logger LOG = LoggerFactory.getLogger(SourceNode.class);
@@ -138,7 +138,7 @@ final class SourceNode implements NodeMain.BenchNode {
         mount.close();
     }
 
-    /** Grants every slot at once, and gives every full chunk back. */
+    /** Grants every slot at once, and releases every full chunk. */
     record Discard(FairClaims claims, boolean takesCrc) implements Outlet {
         private static final int ANY_SLOT = 0;
 
@@ -171,7 +171,7 @@ final class SourceNode implements NodeMain.BenchNode {
 
         @Override
         public void sendPrefix(OutgoingFile file, int position, long address, int lengthBytes) {
-            // Thrown away, as all else.
+            // Values are discarded, as all frames are.
         }
 
         @Override
@@ -186,7 +186,7 @@ final class SourceNode implements NodeMain.BenchNode {
 
         @Override
         public void sync(OutgoingFile file) {
-            // All is where it was to go.
+            // All chunks are at their destination.
         }
     }
 
@@ -196,14 +196,14 @@ final class SourceNode implements NodeMain.BenchNode {
      *
      * @param control the control connection, which is made first
      * @param path by which chunks get to the target
-     * @param proof what the target must be told to join: with RDMA the words of the {@link MemoryProof}
+     * @param proof the arguments of the target's join: with RDMA the words of the {@link MemoryProof}
      */
     record SourceConnections(SocketChannel control, SourcePath path, String proof) {
         static final Duration DEADLINE = Duration.ofSeconds(30);
 
         /**
-         * Connects to where {@link TargetConnections#begin} says it listens: {@code ADDRESS PORT}, and with RDMA its
-         * port and mode.
+         * Connects to the address of {@link TargetConnections#begin}: {@code ADDRESS PORT}, and with RDMA its port and
+         * mode.
          */
         static SourceConnections join(
                 List<String> where, int dataConnections, BufferPool pool, Consumer<String> onFailure)
@@ -224,7 +224,7 @@ final class SourceNode implements NodeMain.BenchNode {
             return new SourceConnections(control, new TcpChunkSender(pool, data, onFailure), "");
         }
 
-        /** Takes the command that says where the source may write; tells whether it is that one. */
+        /** Handles the command with the memory that the source may write. Returns true if it is that command. */
         static boolean mayWrite(List<String> words, SourcePath path) throws IOException {
             if (!words.get(0).equals("mayWrite")) {
                 return false;

@@ -48,8 +48,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A target with its mount and session: {@code begin STREAMS DATA-CONNECTIONS} says where the source is to connect to,
- * {@code join PROOF}, once it has done so, says where the source may write, if it may.
+ * A target with its mount and session. {@code begin STREAMS DATA-CONNECTIONS} returns the address for the source's
+ * connections. After the source connected, {@code join PROOF} returns the memory that the source may write, if there is
+ * any.
  */
 final class TargetNode implements NodeMain.BenchNode {
     static final long SILENCE_NS = TimeUnit.SECONDS.toNanos(30);
@@ -74,7 +75,7 @@ final class TargetNode implements NodeMain.BenchNode {
     private int streams;
     private int runs;
 
-    /** Streams of one file each, which the reader may open before it has come. */
+    /** Streams of one file each, which the reader may open before it arrives. */
     static final class Traits implements ImageTraits {
         @Override
         public ReadingMode readingMode() {
@@ -154,7 +155,7 @@ final class TargetNode implements NodeMain.BenchNode {
         mount.close();
     }
 
-    /** The target's side of the connections: listens, and takes those of one run after the other. */
+    /** The target's side of the connections. It listens, and accepts those of one run after the other. */
     static final class TargetConnections implements Closeable {
         private static final String RDMA = "rdma";
 
@@ -178,7 +179,7 @@ final class TargetNode implements NodeMain.BenchNode {
             listener.bind(new InetSocketAddress(InetAddress.getByName(words.get(1)), 0));
         }
 
-        /** Waits for a source from now on; gives where it is to connect to. */
+        /** Waits for a source from now on. Returns the address for its connections. */
         String begin(int dataConnections) throws IOException {
             InetSocketAddress at = (InetSocketAddress) listener.getLocalAddress();
             String where = at.getAddress().getHostAddress() + " " + at.getPort();
@@ -217,7 +218,7 @@ final class TargetNode implements NodeMain.BenchNode {
             return data;
         }
 
-        /** The connections, when the source has made its own; {@code words} are its proof with RDMA. */
+        /** Returns the connections after the source made its own. {@code words} are its proof with RDMA. */
         Joined join(List<String> words) throws Exception {
             if (direct) {
                 proof.complete(

@@ -25,7 +25,9 @@ import org.openjdk.jmh.annotations.Threads;
 public final class Pieces {
     private Pieces() {}
 
-    /** A chunk's way through the pool: FREE, FILLING, READY, FREE; by one thread, and by two that share a pool. */
+    /**
+     * The states of a chunk in the pool: FREE, FILLING, READY, FREE. One thread uses the pool, or two threads share it.
+     */
     @State(Scope.Benchmark)
     public static class PoolPieces {
         private final BufferPool pool = new BufferPool(PoolGeometry.of(8 << 20, 128 << 10));
@@ -81,7 +83,7 @@ public final class Pieces {
         }
     }
 
-    /** The CRC32C of a chunk in memory off the heap, as both sides take it. */
+    /** The CRC32C of a chunk in memory off the heap, as both sides compute it. */
     @State(Scope.Thread)
     public static class CrcPieces {
         @Param({"16384", "131072", "1048576"})

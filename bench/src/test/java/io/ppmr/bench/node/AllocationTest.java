@@ -27,8 +27,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * The data path allocates nothing on the Java heap: not for a write, not for a chunk, not for a read. It is asked of
- * compiled code, which a service has warmed itself to; until the compiler is done a round may allocate a little.
+ * The data path allocates nothing on the Java heap, neither for a write, nor for a chunk, nor for a read. This is true
+ * of compiled code, as in a warmed-up service. A round may allocate a little until the compiler is done.
  */
 class AllocationTest {
     private static final int CHUNK_BYTES = 16 * 1024;

@@ -16,7 +16,7 @@ import picocli.CommandLine.Help;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Model.UsageMessageSpec;
 
-/** The list of all commands in their groups, with exit codes and examples: {@code commands.txt}. Immutable. */
+/** The list of all commands in their groups, with exit codes and examples: {@code commands.txt}. It is immutable. */
 public final class CommandList {
     private static final String FILE = "/io/ppmr/cli/commands.txt";
     private static final String OF_LAUNCHER = "Develop";
@@ -114,7 +114,7 @@ public final class CommandList {
     }
 
     /**
-     * Gives each command of a program its description, exit codes and examples, and the program its groups.
+     * Sets each command's description, exit codes and examples, and the program's groups.
      *
      * @param withLauncher whether the launcher's own commands are listed
      */

@@ -15,7 +15,7 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Model.OptionSpec;
 
 /**
- * The content of the reference page of a command, made of its model. Immutable.
+ * The content of the reference page of a command, made of its model. It is immutable.
  *
  * @param name the whole name, such as {@code ppmr pod run}
  * @param header one line

@@ -12,7 +12,7 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** {@code ppmr reference}: writes the generated pages; for the build of the documentation. */
+/** {@code ppmr reference}: writes the generated pages, for the build of the documentation. */
 @Command(
         name = "reference",
         hidden = true,

@@ -7,7 +7,7 @@ import picocli.CommandLine.Model.CommandSpec;
 public final class ShellCompletion {
     private ShellCompletion() {}
 
-    /** The shells that are known. */
+    /** The supported shells. */
     public enum Shell {
         BASH {
             @Override

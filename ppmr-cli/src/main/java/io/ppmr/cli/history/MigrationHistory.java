@@ -26,9 +26,9 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
- * One migration as a journal tells it, the source's or a target's. Times are milliseconds since 1970.
+ * One migration as recorded in a journal, the source's or a target's. Times are milliseconds since 1970.
  *
- * @param side source or target: whose journal it is
+ * @param side the side of the journal, source or target
  * @param request what was requested, and by which user
  * @param attempts how many attempts there were
  * @param outcome COMMITTED, ROLLED_BACK, REFUSED if no target accepted the job, or OPEN while it is not over
@@ -76,7 +76,7 @@ public record MigrationHistory(
             Map.entry("CopyEnded", "checkpoint kept"),
             Map.entry("Done", "over"));
 
-    /** The migrations whose records are held at once. */
+    /** Maximum number of migrations whose records are held at once. */
     private static final int GROUP = 10_000;
 
     public MigrationHistory {
@@ -88,9 +88,9 @@ public record MigrationHistory(
     /**
      * The request for a migration.
      *
-     * @param who the user; empty if the journal does not have it
-     * @param job the job; empty if the journal does not have it
-     * @param what what was to be moved; empty for all of it
+     * @param who the user, or empty if the journal does not have it
+     * @param job the job, or empty if the journal does not have it
+     * @param what the requested subset of the job, or empty for all of it
      */
     public record MigrationRequest(String who, String job, String what) {}
 
@@ -100,7 +100,7 @@ public record MigrationHistory(
     /**
      * A step.
      *
-     * @param rank -1 where it is about all of them
+     * @param rank the rank, or -1 for all ranks
      * @param overlapMs for how long steps of other names ran beside it
      */
     public record Step(
@@ -116,15 +116,15 @@ public record MigrationHistory(
     /** A record of the protocol. */
     public record Event(long atEpochMs, int attempt, String name, String detail) {}
 
-    /** Takes migrations, one after the other. */
+    /** Receives migrations, one after the other. */
     @FunctionalInterface
     public interface Reader {
         void take(MigrationHistory one) throws IOException;
     }
 
     /**
-     * Gives all migrations of a journal, the oldest first. A journal can have hundreds of thousands of them: it is read
-     * once for their names, and again for each group of them.
+     * Passes all migrations of a journal, the oldest first. A journal can have hundreds of thousands of migrations. It
+     * is read once for their names, and again for each group of them.
      *
      * @throws IOException it cannot be read, or is damaged
      */
@@ -145,7 +145,9 @@ public record MigrationHistory(
         return of(journal, List.of(id)).stream().findFirst();
     }
 
-    /** Returns the whole names that begin with some characters; only the name itself if one is equal to them. */
+    /**
+     * Returns the whole names that begin with some characters. Returns only the name itself if one is equal to them.
+     */
     public static List<String> namesBeginningWith(Path journal, String prefix) throws IOException {
         Set<String> names = new LinkedHashSet<>();
         MappedJournal.forEach(journal, entry -> {
@@ -256,7 +258,7 @@ public record MigrationHistory(
                 .toList();
     }
 
-    /** For how long something else than steps of its own name was going on. */
+    /** Returns the time during which steps of other names were running. */
     private static long overlapMs(TransactionRecord.StepTimed step, List<TransactionRecord.StepTimed> all) {
         long endMs = endMs(step);
         List<long[]> others = all.stream()

@@ -24,7 +24,7 @@ final class InstallManifest {
     private final Map<Path, String> files = new LinkedHashMap<>();
     private final List<Path> folders = new ArrayList<>();
 
-    /** The one of an installation; empty if there is none. */
+    /** Reads the manifest of an installation. Empty if there is none. */
     static InstallManifest read(Path file) throws IOException {
         InstallManifest manifest = new InstallManifest();
         if (!Files.exists(file)) {
@@ -67,7 +67,7 @@ final class InstallManifest {
         return files;
     }
 
-    /** Those above come first. */
+    /** Parent folders are first. */
     List<Path> folders() {
         return folders;
     }

@@ -24,9 +24,9 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * A tree of ppmr at its place, with its units and its configuration. Files are put in place by a rename, so that a
- * service that runs keeps those it has open. What an operator has changed is never overwritten nor taken away. Used
- * once, by one thread.
+ * An installed tree of ppmr, with its units and its configuration. Files are installed by a rename, so that a running
+ * service keeps its open files. A file that an operator changed is never overwritten or removed. It is used once, by
+ * one thread.
  */
 public final class Installation {
     private static final String PROGRAM = "rwxr-xr-x";
@@ -52,10 +52,11 @@ public final class Installation {
     private InstallManifest before = new InstallManifest();
 
     /**
-     * @param root where {@code /} is: another folder to make a package of
+     * @param root the folder that replaces {@code /}: another folder is the root of a package
      * @param prefix the tree's place, as the units will name it
-     * @param systemdRelease that of systemd where the units will run; what it does not know is left out of them
-     * @param told what a person should know
+     * @param systemdRelease the release of systemd on the node of the units; lines that it does not support are left
+     *     out
+     * @param told receives notes for people
      */
     public Installation(Path root, Path prefix, int systemdRelease, Consumer<String> told) {
         this.root = root;
@@ -64,12 +65,12 @@ public final class Installation {
         this.told = told;
     }
 
-    /** One that is there, to be looked at or taken away. */
+    /** Opens an existing installation, for an inspection or a removal. */
     public Installation(Path root, Path prefix, Consumer<String> told) {
         this(root, prefix, Integer.MAX_VALUE, told);
     }
 
-    /** From now on changes nothing, and names each file that would be written or removed. */
+    /** From now on it changes nothing, and names each file that would be written or removed. */
     public void dryRun() {
         dry = true;
     }
@@ -87,7 +88,7 @@ public final class Installation {
     }
 
     /**
-     * Puts everything in place. Of an older installation, files that are not in this one are removed.
+     * Puts everything in place. Files of an older installation that are not in this one are removed.
      *
      * @param generated the texts of manual pages and completions, by their places
      */
@@ -181,15 +182,15 @@ public final class Installation {
     }
 
     private void copy(Path from, Path to, boolean executable) throws IOException {
-        // Of a program that others may not read they trace no process, execve(2): so it stays.
+        // Other users cannot trace a process of a program that they cannot read, execve(2). So the mode stays.
         boolean closed = executable && !Files.getPosixFilePermissions(from).contains(PosixFilePermission.OTHERS_READ);
         put(Files.readAllBytes(from), to, closed ? "rwx--x--x" : executable ? PROGRAM : DATA);
     }
 
     /**
-     * Puts a unit there, without what that release of systemd does not know.
+     * Installs a unit without the lines that this release of systemd does not support.
      *
-     * @param modules those that the unit can no longer want are added
+     * @param modules receives the modules that the unit cannot load on that release
      */
     private void unit(Path from, Path to, Set<String> modules) throws IOException {
         UnitText whole = UnitText.of(filled(from));
@@ -206,7 +207,7 @@ public final class Installation {
         put(known.text().getBytes(StandardCharsets.UTF_8), to, DATA);
     }
 
-    /** Has modules loaded when the node boots where units cannot want them; modules-load.d(5). */
+    /** Loads modules at boot if units cannot load them. See modules-load.d(5). */
     private void modules(Set<String> modules) throws IOException {
         if (modules.isEmpty()) {
             return;
@@ -227,7 +228,7 @@ public final class Installation {
         return Files.readString(from).replace("@PREFIX@", prefix.toString()).replace("@CONFIG@", CONFIG.toString());
     }
 
-    /** Configuration files are examples until they are changed; then they are kept. */
+    /** Configuration files are examples until they are changed. Changed files are kept. */
     private void config(Path from, Path to) throws IOException {
         Path place = at(to);
         boolean theirs = Files.exists(place) && (!before.files().containsKey(place) || before.isChanged(place));
@@ -334,7 +335,7 @@ public final class Installation {
         }
     }
 
-    /** The release of systemd that is installed here; the newest one thought of where there is none. */
+    /** Returns the release of systemd that is installed here. Without systemd, returns the newest supported release. */
     public static int systemdRelease() throws InterruptedException {
         try {
             return systemdRelease(run("systemctl", "--version").output());
@@ -356,7 +357,7 @@ public final class Installation {
         return Command.of(List.of(words)).run(SYSTEMD_LIMIT);
     }
 
-    /** Those units that run. */
+    /** Returns the running units. */
     public static List<String> runningUnits() throws IOException, InterruptedException {
         List<String> running = new ArrayList<>();
         for (String unit : UNIT_NAMES) {

@@ -9,26 +9,26 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
- * A unit without what a node's systemd does not know: left out, so that its journal has no warnings about lines that do
- * nothing. Immutable.
+ * A unit without the lines that a node's systemd does not support. Otherwise its journal would have warnings about
+ * lines without effect. It is immutable.
  *
- * <p>Before 243 systemd-run(1) does not take all that commands are started with ({@code --pipe} is of 235, {@code
- * --collect} of 236, {@code OOMPolicy} of 243), so commands are children of the service. They, and the ranks that they
- * leave, live in its group and with its restrictions: then nothing ends them when the service ends ({@code
- * KillMode=process}), and no restriction is set that a job would be held to. A service that may not ask for more time
- * to start (before 236) is given all of it. Modules that it wants by {@code modprobe@.service}, which is of 245, are
- * named by {@link #modules} instead, for modules-load.d(5).
+ * <p>Before 243, systemd-run(1) lacks options of the commands ({@code --pipe} is of 235, {@code --collect} of 236,
+ * {@code OOMPolicy} of 243). Therefore commands are then children of the service. The commands, and the ranks that they
+ * start, are in its group and have its restrictions. Therefore no process kills them when the service ends
+ * ({@code KillMode=process}). No restriction is set that would apply to a job. A service that cannot request more time
+ * to start (before 236) gets all of it at once. Modules that it loads by {@code modprobe@.service}, which is of 245,
+ * are named by {@link #modules} instead, for modules-load.d(5).
  */
 record UnitText(List<String> lines) {
     /** The first release of systemd that starts commands in transient services as is needed here. */
     static final int TRANSIENT_COMMANDS = 243;
 
-    /** The first release that loads the modules which a unit wants. */
+    /** The first release that loads the modules which a unit names. */
     static final int MODULES_BY_UNIT = 245;
 
     private static final Pattern MODULE = Pattern.compile("modprobe@(\\w+)\\.service");
 
-    /** The first release that knows a line, for each that the oldest one thought of (219) does not know. */
+    /** The first release that supports a line. Lines that the oldest supported release (219) has are not listed. */
     private static final Map<String, Integer> SINCE = Map.ofEntries(
             Map.entry("StartLimitIntervalSec", 230),
             Map.entry("StartLimitBurst", 230),
@@ -88,7 +88,7 @@ record UnitText(List<String> lines) {
         return new UnitText(kept);
     }
 
-    /** The kernel modules that the service wants loaded before it starts. */
+    /** Returns the kernel modules that the service requires before it starts. */
     Set<String> modules() {
         return lines.stream()
                 .flatMap(line -> MODULE.matcher(line).results())

@@ -1,2 +1,2 @@
-/** Puts the built tree, units and configuration in place, and takes away exactly that. */
+/** Installs the built tree, units and configuration, and removes exactly these files. */
 package io.ppmr.cli.install;

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A small tree that is installed under a folder which stands for the root. */
+/** A small tree that is installed under a folder which replaces the root. */
 class InstallationTest {
     private static final Path PREFIX = Path.of("/opt/ppmr");
     private static final String PART = "src/main/resources/META-INF/services/io.ppmr.daemon.part.ServicePart";

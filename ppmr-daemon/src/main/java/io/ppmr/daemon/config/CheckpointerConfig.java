@@ -37,7 +37,9 @@ public record CheckpointerConfig(
         Map<String, CheckpointerSettings> settings,
         Map<String, Set<Integer>> trustedUsers,
         Set<String> forAnnouncedJobs) {
-    /** The launcher's environment variable for CRIU: the command words, one a line; empty for none. */
+    /**
+     * The launcher's environment variable for CRIU. It contains the command words, one a line, and is empty for none.
+     */
     public static final String CRIU_VARIABLE = "PPMR_CRIU";
 
     private static final String ANOTHER_TYPE = "means nothing for this type: remove it";
@@ -223,7 +225,7 @@ public record CheckpointerConfig(
         return all;
     }
 
-    /** Users whom this node does not know are a mistake: a misspelt name trusts no user. */
+    /** Users that this node does not have are a mistake. A misspelt name trusts no user. */
     private static Set<Integer> trustedUsers(ConfigFile file, ConfigFile.FileSection<Keys> section) {
         Set<Integer> uids = new TreeSet<>();
         for (Object user : file.here() ? section.values().trustedUsers() : List.of()) {

@@ -8,8 +8,8 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * An example of a configuration file with every key that it may have, made of the records that the files are read into.
- * The file is good as it is printed: what it needs not have stands behind a {@code #}.
+ * An example of a configuration file with every possible key. It is generated from the records that the files are read
+ * into. The printed file is valid. Optional keys follow a {@code #}.
  */
 public final class ConfigExample {
     private static final int WIDTH = 100;

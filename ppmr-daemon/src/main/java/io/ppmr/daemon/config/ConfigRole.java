@@ -14,7 +14,7 @@ import java.util.stream.Stream;
  * The role of a configuration file, with its keys and sections.
  *
  * @param word its word, as in {@code ppmr source}
- * @param top the record of the keys that stand before any section
+ * @param top the record of the keys before any section
  * @param sections the records of all other sections
  */
 public record ConfigRole(String word, Class<? extends Record> top, List<Class<? extends Record>> sections) {
@@ -36,7 +36,7 @@ public record ConfigRole(String word, Class<? extends Record> top, List<Class<? 
         return file.says("listen") ? TargetConfig.ROLE : SourceConfig.ROLE;
     }
 
-    /** Reads the top of a file of this role; reports keys and sections that do not belong there. */
+    /** Reads the top of a file of this role. Reports keys and sections that do not belong there. */
     <R extends Record> ConfigFile.FileSection<R> topOf(ConfigFile file, Class<R> keys) {
         ConfigRole other = other();
         String text = "belongs in a " + other.word() + "'s file; this is a " + word() + "'s file (it has "
@@ -82,7 +82,7 @@ public record ConfigRole(String word, Class<? extends Record> top, List<Class<? 
     }
 
     /**
-     * Resolves a file of this role; throws with all mistakes.
+     * Resolves a file of this role. Throws with all mistakes.
      *
      * @param here whether the file is for this node; if not, its key, users and hosts are not looked up
      */

@@ -16,7 +16,7 @@ public final class KeyFile {
 
     private KeyFile() {}
 
-    /** Writes a new random key to a new file that only its owner can read; throws if the file exists. */
+    /** Writes a new random key to a new file that only its owner can read. Throws if the file exists. */
     public static void create(Path file) throws IOException {
         byte[] key = new byte[KEY_BYTES];
         new SecureRandom().nextBytes(key);

@@ -111,7 +111,7 @@ final class RailConfig {
         return rails;
     }
 
-    /** Returns true if the rail has a name; reports a bad name. */
+    /** Returns true if the rail has a name. Reports a bad name. */
     private static boolean hasName(ConfigFile.FileSection<?> entry, Network network, Set<String> names) {
         String name = network.name();
         if (name != null && (name.isBlank() || !names.add(name))) {

@@ -37,7 +37,7 @@ import java.util.OptionalLong;
 import java.util.stream.Stream;
 
 /**
- * The part of a configuration that both roles have; null and default values for mistakes. Immutable.
+ * The part of a configuration that both roles have. Mistakes have null or default values. It is immutable.
  *
  * @param keys the keys at the top of the file
  * @param journal the directory of the journal
@@ -47,8 +47,8 @@ import java.util.stream.Stream;
  * @param key the shared key of the nodes
  * @param rails the networks for chunks
  * @param access the access rights to the control socket
- * @param metrics the address of the metrics endpoint; empty for none
- * @param fence the fence command; empty for none
+ * @param metrics the address of the metrics endpoint, or empty for none
+ * @param fence the fence command, or empty for none
  */
 public record ServiceConfig(
         ServiceKeys keys,
@@ -96,7 +96,7 @@ public record ServiceConfig(
                 fence(file.section(FenceKeys.class)));
     }
 
-    /** Describes the chosen size of chunks, for people; empty if the file sets it. */
+    /** Describes the chosen size of chunks, for people. Returns empty if the file sets it. */
     public Optional<String> chunkChoice() {
         return chunkIsChosen
                 ? Optional.of("chunks of " + pool.chunkBytes() / KIB + " KiB, " + pool.chunkCount()
@@ -230,7 +230,7 @@ public record ServiceConfig(
         return mounts;
     }
 
-    /** Reads the top of a file; throws if one of these keys has a mistake. */
+    /** Reads the top of a file. Throws if one of these keys has a mistake. */
     private static ServiceKeys.Top topOf(ConfigFile opened, String... required) throws ConfigException {
         ConfigRole role = ConfigRole.of(opened);
         ConfigFile.FileSection<?> top = role.topOf(opened, role.top());

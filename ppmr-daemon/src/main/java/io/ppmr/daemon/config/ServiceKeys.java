@@ -13,7 +13,7 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
- * The keys at the top of the files of both roles. Immutable.
+ * The keys at the top of the files of both roles. It is immutable.
  *
  * @param node the node's settings for migrations
  * @param transport the transport of bytes

@@ -35,13 +35,13 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 
 /**
- * The configuration of a source, with its keys. Immutable.
+ * The configuration of a source, with its keys. It is immutable.
  *
  * @param service the part that both roles have
  * @param settings the settings of the service
  * @param jobs the configured jobs, by name
- * @param triggerJob the job that the triggers move; empty for none
- * @param health the health command; empty for none
+ * @param triggerJob the job that the triggers move, or empty for none
+ * @param health the health command, or empty for none
  * @param parts the configuration of the optional parts
  * @param rootsCommands the commands that root runs, by their keys in the file
  */
@@ -203,12 +203,12 @@ public record SourceConfig(
                 : new JobNotes(job, ranks, configured.others(), configured.hooks());
     }
 
-    /** Reads a file on its node; throws with all mistakes. */
+    /** Reads a file on its node. Throws with all mistakes. */
     public static SourceConfig load(Path file) throws ConfigException {
         return read(new ConfigFile(file, true));
     }
 
-    /** Reads a file; values that only its node has are null on other nodes. */
+    /** Reads a file. Values that only its node has are null on other nodes. */
     static SourceConfig read(ConfigFile file) throws ConfigException {
         ROLE.requireRoleOf(file);
         ConfigFile.FileSection<SourceTop> top = ROLE.topOf(file, SourceTop.class);

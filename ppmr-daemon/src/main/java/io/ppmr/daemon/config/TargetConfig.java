@@ -31,7 +31,7 @@ import java.util.Optional;
 import java.util.function.Function;
 
 /**
- * The configuration of a target, with its keys. Immutable.
+ * The configuration of a target, with its keys. It is immutable.
  *
  * @param service the part that both roles have
  * @param settings the settings of the service
@@ -157,12 +157,12 @@ public record TargetConfig(
      */
     public record OwnStaging(Path mountPoint, long sizeBytes) {}
 
-    /** Reads a file on its node; throws with all mistakes. */
+    /** Reads a file on its node. Throws with all mistakes. */
     public static TargetConfig load(Path file) throws ConfigException {
         return read(new ConfigFile(file, true));
     }
 
-    /** Reads a file; values that only its node has are null on other nodes. */
+    /** Reads a file. Values that only its node has are null on other nodes. */
     static TargetConfig read(ConfigFile file) throws ConfigException {
         ROLE.requireRoleOf(file);
         ConfigFile.FileSection<TargetTop> top = ROLE.topOf(file, TargetTop.class);

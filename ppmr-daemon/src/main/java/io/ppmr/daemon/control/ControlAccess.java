@@ -22,7 +22,7 @@ public record ControlAccess(Optional<ControlGroup> group, boolean publicStatus, 
         this(group, publicStatus, false);
     }
 
-    /** Returns the same rules; owners may also move their announced jobs. */
+    /** Returns the same rules, except that owners may also move their announced jobs. */
     public ControlAccess withJobOwners() {
         return new ControlAccess(group, publicStatus, true);
     }

@@ -23,7 +23,9 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.function.Consumer;
 
-/** A request to a service's control socket. One thread, one request; closed by its owner, from any thread. */
+/**
+ * A request to a service's control socket. It is for one thread and one request. Its owner closes it, from any thread.
+ */
 public final class ControlClient implements AutoCloseable {
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
 
@@ -75,7 +77,7 @@ public final class ControlClient implements AutoCloseable {
     /**
      * Starts a migration.
      *
-     * @param job the job; null for the job of the configuration's trigger
+     * @param job the job, or null for the job of the configuration's trigger
      * @param wait whether {@link #awaitReport} follows
      * @return its name and its job's
      * @throws RequestException if the service does not start it
@@ -87,8 +89,8 @@ public final class ControlClient implements AutoCloseable {
     /**
      * Starts a migration to these nodes.
      *
-     * @param to the nodes, each HOST:PORT; empty for the configured spare nodes
-     * @param keep the directory in which a copy of the images is kept; empty for the configured one, if there is one
+     * @param to the nodes, each HOST:PORT, or empty for the configured spare nodes
+     * @param keep the directory in which a copy of the images is kept, or empty for the configured one, if there is one
      */
     public MigrationQueue.Started start(String job, List<String> to, Optional<Path> keep, boolean wait)
             throws IOException, RequestException {
@@ -113,7 +115,7 @@ public final class ControlClient implements AutoCloseable {
      *
      * @param id its name, or the first characters of its name
      * @param carryOut whether the service carries the decision out
-     * @param limit how long to wait for the answer: a fence command may take minutes
+     * @param limit the time limit of the answer, because a fence command may take minutes
      */
     public Resolution resolve(String id, OperatorDecision word, boolean carryOut, Duration limit) throws IOException {
         return ask(ControlProtocol.RESOLVE, ControlRequest.ResolveRequest.of(id, word, carryOut), limit)
@@ -155,7 +157,7 @@ public final class ControlClient implements AutoCloseable {
         return protocol.value(answer.get(key), type);
     }
 
-    /** Subscribes to the running migration, or to the next one; {@link #awaitReport} follows. */
+    /** Subscribes to the running migration, or to the next one. {@link #awaitReport} follows. */
     public void watch() throws IOException {
         ask(ControlProtocol.WATCH, new ControlRequest.Plain(), ANSWER_LIMIT);
     }

@@ -35,8 +35,8 @@ import java.util.List;
  *   {"refused": TEXT}  {"unknown": TEXT} if there is no such job  {"error": TEXT}
  * </pre>
  *
- * The fields of progress and report are those of {@link MigrationProgress} and {@link MigrationReport}. Immutable, for
- * any thread.
+ * The fields of progress and report are those of {@link MigrationProgress} and {@link MigrationReport}. It is immutable
+ * and safe for any thread.
  */
 public final class ControlProtocol {
     static final String REQUEST = "request";
@@ -58,7 +58,7 @@ public final class ControlProtocol {
     /** Maximum number of values: the words and variables of a command, and some more. */
     private static final int MAX_TOKENS = 8500;
 
-    /** A line of a service's answer; one component is not null. */
+    /** A line of a service's answer. One component is not null. */
     record ReplyLine(
             MigrationQueue.Started started,
             Boolean watching,
@@ -140,7 +140,7 @@ public final class ControlProtocol {
         }
     }
 
-    /** Parses a request after counting its values: on the heap an empty object takes forty times its text. */
+    /** Parses a request after counting its values. On the heap an empty object has forty times the size of its text. */
     JsonNode parseRequest(String line) throws IOException {
         try (JsonParser parser = mapper.createParser(line)) {
             int tokens = 0;

@@ -16,7 +16,7 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 
 /**
- * A kind of request to a service's control socket, under its name in {@link ControlProtocol}. Immutable; called
+ * A kind of request to a service's control socket, under its name in {@link ControlProtocol}. It is immutable. Called
  * concurrently on the connections' threads.
  *
  * @param fields the type of its fields
@@ -25,7 +25,10 @@ import java.util.function.Supplier;
  * @param answerer answers it
  */
 public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> owners, Answerer<T> answerer) {
-    /** Creates one for users who may control the service or, if it only reads, may read its status. */
+    /**
+     * Creates a request for users who may control the service. A request that only reads is also for users who may read
+     * its status.
+     */
     public ControlRequest(Class<T> fields, boolean readsOnly, Answerer<T> answerer) {
         this(fields, readsOnly, (request, user) -> false, answerer);
     }
@@ -48,9 +51,9 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
     /**
      * Moves a job.
      *
-     * @param job the job; null for the job of the configuration's trigger
-     * @param to the nodes, each HOST:PORT; empty for the configured spare nodes
-     * @param keep the directory in which a copy of the images is kept; null for the job's own, if it has one
+     * @param job the job, or null for the job of the configuration's trigger
+     * @param to the nodes, each HOST:PORT, or empty for the configured spare nodes
+     * @param keep the directory in which a copy of the images is kept, or null for the job's own, if it has one
      * @param waits whether the client receives progress
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
@@ -66,7 +69,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         }
     }
 
-    /** Cancels a migration; {@code id} is its name, or the first characters of its name. */
+    /** Cancels a migration. {@code id} is its name, or the first characters of its name. */
     public record Cancel(String id) {
         public Cancel {
             id = id == null ? "" : id;
@@ -110,7 +113,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         }
     }
 
-    /** Carries out an operator's decision, or describes its consequences. Any thread; blocks it. */
+    /** Carries out an operator's decision, or describes its consequences. Called on any thread, and blocks it. */
     @FunctionalInterface
     public interface Resolver {
         /**
@@ -129,7 +132,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         return new ControlRequest<>(ResolveRequest.class, false, (request, with) -> request.answer(resolver, with));
     }
 
-    /** Returns the request for the status of a service; {@code status} is called on any thread. */
+    /** Returns the request for the status of a service. Calls {@code status} on any thread. */
     public static ControlRequest<Plain> status(Supplier<ControlStatus> status) {
         return new ControlRequest<>(
                 Plain.class, true, (request, with) -> with.say(ControlProtocol.STATUS, status.get()));
@@ -151,7 +154,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
     }
 
     /**
-     * A client's connection while its request is answered. Owned by the connection's thread.
+     * A client's connection while its request is answered. The connection's thread owns it.
      *
      * @param user the caller
      * @param controls whether that user may control the service, and so do more than with the user's own jobs
@@ -166,9 +169,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
             lines.write(to -> protocol.write(to, key, value), WRITE_LIMIT);
         }
 
-        /**
-         * Returns true while the client is connected and the service serves; otherwise no answer is needed.
-         */
+        /** Returns true while the client is connected and the service serves. Otherwise no answer is needed. */
         public boolean isOpen() throws IOException {
             return serving.getAsBoolean() && !lines.peerHasClosed();
         }

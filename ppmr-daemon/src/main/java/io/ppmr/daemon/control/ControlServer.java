@@ -44,7 +44,7 @@ public final class ControlServer implements AutoCloseable {
     private static final int BACKLOG = 128;
     private static final int LOGGED_CHARACTERS = 80;
     private static final Duration REQUEST_LIMIT = Duration.ofSeconds(5);
-    /** A connection leaves these as soon as it is accepted; who has which place is {@link ConnectionShares}'. */
+    /** A connection leaves these as soon as it is accepted. {@link ConnectionShares} assigns the places. */
     private static final AcceptLoop.ConnectionLimits ARRIVING = new AcceptLoop.ConnectionLimits(64, 64, REQUEST_LIMIT);
 
     private static final int CLOSE_LIMIT_MS = 2000;
@@ -64,7 +64,7 @@ public final class ControlServer implements AutoCloseable {
     private final Set<Thread> serving = ConcurrentHashMap.newKeySet();
 
     /**
-     * Binds the socket; throws if another service answers there.
+     * Binds the socket. Throws if another service answers there.
      *
      * @param requests the requests, by their names in the protocol
      */
@@ -131,7 +131,7 @@ public final class ControlServer implements AutoCloseable {
         }
     }
 
-    /** Tests that the server accepts connections. Any thread; blocks it, for the limit at most. */
+    /** Tests that the server accepts connections. It is for any thread, and blocks it for the limit at most. */
     public Optional<String> complaint(Duration limit) {
         return loop.responds(limit.toNanos())
                 ? Optional.empty()
@@ -201,7 +201,7 @@ public final class ControlServer implements AutoCloseable {
         }
     }
 
-    /** Identifies the caller, and takes a place for it if there is one. */
+    /** Identifies the caller, and reserves a place for it if one is free. */
     private Identified identify(SocketChannel channel) throws IOException {
         UnixDomainPrincipal peer = channel.getOption(ExtendedSocketOptions.SO_PEERCRED);
         String user = peer.user().getName();
@@ -285,8 +285,8 @@ public final class ControlServer implements AutoCloseable {
 
     /**
      * Counts and limits the connections to a control socket. Each user has a share. Users who may control the service
-     * have reserved places, and use the others while these are free. So no number of users can keep root from the
-     * socket. Safe for any thread.
+     * have reserved places, and use the others while these are free. So no number of users can block root's access to
+     * the socket. It is safe for any thread.
      */
     static final class ConnectionShares {
         /** The places of all users who may not control the service. */
@@ -300,7 +300,7 @@ public final class ControlServer implements AutoCloseable {
         private int controlling;
         private int others;
 
-        /** Returns why a user gets no further connection; empty if the user's share is not used up. */
+        /** Returns why a user gets no further connection, or empty if the user's share is not used up. */
         synchronized Optional<String> shareIsTaken(String user) {
             int held = users.getOrDefault(user, 0);
             return held < OF_A_USER
@@ -310,11 +310,11 @@ public final class ControlServer implements AutoCloseable {
         }
 
         /**
-         * Takes a place, which {@link #leave} returns.
+         * Reserves a place, which {@link #leave} returns.
          *
          * @param owner whether it is root or the service's own user, which have no share
          * @param controls whether the user may control the service
-         * @return the reason for a refusal; empty if a place was taken
+         * @return the reason for a refusal, or empty if a place was reserved
          */
         synchronized Optional<String> enter(String user, boolean owner, boolean controls) {
             Optional<String> refusal = owner ? Optional.empty() : shareIsTaken(user);
@@ -334,7 +334,7 @@ public final class ControlServer implements AutoCloseable {
             return refusal;
         }
 
-        /** Returns a place that {@link #enter} took for the same user and right. */
+        /** Returns a place that {@link #enter} reserved for the same user and right. */
         synchronized void leave(String user, boolean controls) {
             users.computeIfPresent(user, (name, count) -> count == 1 ? null : count - 1);
             if (controls) {

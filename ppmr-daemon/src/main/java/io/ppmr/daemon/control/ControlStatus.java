@@ -11,15 +11,15 @@ import java.util.List;
  *
  * @param role source or target
  * @param busy whether a migration runs
- * @param id its name; null for none
- * @param job its job; null for none, or at a target
- * @param progress its progress; null before its first report
- * @param last the report of the last migration; null for none since the service's start, or at a target
- * @param health the last state of the health command; null without one
- * @param transport the transport of the last or the next migration, with the reason; null if unknown
- * @param open migrations that are blocked on an unreachable peer, or were recovered after a restart; never null
- * @param waiting the jobs that a trigger has yet to move; never null
- * @param arrivals the migrations that arrive at a target; null at a source
+ * @param id its name, or null for none
+ * @param job its job, or null for none, or at a target
+ * @param progress its progress, or null before its first report
+ * @param last the report of the last migration, or null for none since the service's start, or at a target
+ * @param health the last state of the health command, or null without one
+ * @param transport the transport of the last or the next migration, with the reason, or null if unknown
+ * @param open migrations that are blocked on an unreachable peer, or were recovered after a restart, never null
+ * @param waiting the jobs that a trigger has yet to move, never null
+ * @param arrivals the migrations that arrive at a target, or null at a source
  */
 public record ControlStatus(
         String role,

@@ -12,8 +12,8 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 
 /**
- * A connection for lines of text, with a deadline and a limit of length for each. Owned by one thread; a close by
- * another thread ends its waits.
+ * A connection for lines of text, with a deadline and a maximum length for each. One thread owns it. A close by another
+ * thread ends its waits.
  */
 final class LineChannel implements AutoCloseable {
     /** The longest line to a service, in bytes, with its end. */
@@ -91,7 +91,7 @@ final class LineChannel implements AutoCloseable {
         return line;
     }
 
-    /** Returns true if the peer closed the connection, as far as is known without waiting. */
+    /** Returns true if the peer closed the connection. Does not wait, so a recent close may be missed. */
     boolean peerHasClosed() throws IOException {
         return !channel.isOpen() || (in.hasRemaining() && channel.read(in) < 0);
     }

@@ -26,9 +26,9 @@ import org.slf4j.LoggerFactory;
 /**
  * The requests that a source's service answers.
  *
- * @param health returns the last state of its health command, null for none; any thread
- * @param transport describes the transport; any thread
- * @param open lists the migrations that an operator should know of; any thread
+ * @param health returns the last state of its health command, null for none, on any thread
+ * @param transport describes the transport, on any thread
+ * @param open lists the migrations that an operator should know of, on any thread
  * @param resolver carries out an operator's decision about one of them
  */
 public record SourceRequests(
@@ -202,7 +202,7 @@ public record SourceRequests(
         }
     }
 
-    /** The events for a client; a slow one misses progress and never the end. */
+    /** The events for a client. A slow client may miss progress, but it always receives the end. */
     private static final class Events implements Consumer<MigrationQueue.Event> {
         private final BlockingQueue<MigrationQueue.Event> queue = new LinkedBlockingQueue<>();
 

@@ -24,7 +24,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
 /**
- * A job of the configuration; its PIDs may be in files that its start writes.
+ * A job of the configuration. Its PIDs may be in files that its start command writes.
  *
  * @param name its name, as in {@code [jobs.NAME]}
  * @param user the user of its processes
@@ -32,9 +32,9 @@ import java.util.concurrent.TimeoutException;
  * @param ranks its processes
  * @param others its ranks on other nodes
  * @param hooks the hooks of its library
- * @param spares its own targets, the first of which is used; empty for the configured targets
- * @param keep the directory in which copies of its images are kept; empty for none
- * @param pods the pod that each rank is; empty for a job that is none
+ * @param spares its own targets, the first of which is used, or empty for the configured targets
+ * @param keep the directory in which copies of its images are kept, or empty for none
+ * @param pods the pod that each rank is, or empty for a job that is none
  */
 public record ConfiguredJob(
         String name,
@@ -52,8 +52,8 @@ public record ConfiguredJob(
     /**
      * The source of the PID of a rank's root process.
      *
-     * @param pid the PID; 0 if it is in a file
-     * @param pidFile that file; null for none
+     * @param pid the PID, or 0 if it is in a file
+     * @param pidFile that file, or null for none
      */
     public record RankSource(int rank, int pid, Path pidFile) {}
 
@@ -69,7 +69,7 @@ public record ConfiguredJob(
         pods = Map.copyOf(pods);
     }
 
-    /** Returns the job with its current PIDs; throws for a PID file without a PID. */
+    /** Returns the job with its current PIDs. Throws for a PID file without a PID. */
     public Job resolve() throws IOException {
         List<Job.RankProcess> processes = new ArrayList<>();
         for (RankSource rank : ranks) {

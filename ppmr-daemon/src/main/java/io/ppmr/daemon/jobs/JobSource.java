@@ -8,11 +8,11 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Finds jobs outside of the configuration, which users announce while the service runs. Receives the ends of users'
- * jobs, also of other sources. Safe for any thread; each call reads everything again.
+ * Finds jobs outside of the configuration. Users announce them while the service runs. Receives the ends of users'
+ * jobs, also of other sources. It is safe for any thread. Each call reads everything again.
  */
 public interface JobSource {
-    /** Lists the jobs that can be moved. Users take turns, so one user's many jobs do not delay another's first. */
+    /** Lists the jobs that can be moved. Users alternate, so one user's many jobs do not delay another's first. */
     List<JobName> names();
 
     /** Lists the jobs of one user. */
@@ -25,12 +25,12 @@ public interface JobSource {
      * Finds the jobs by a name.
      *
      * @param wanted the short or the full name
-     * @param onlyOf restricts the search to this user's jobs; empty for the jobs of all users
+     * @param onlyOf restricts the search to this user's jobs, or empty for the jobs of all users
      */
     List<JobName> named(String wanted, Optional<String> onlyOf);
 
     /**
-     * Returns the current state of a job; empty if this source has no job of that name.
+     * Returns the current state of a job, or empty if this source has no job of that name.
      *
      * @throws RequestException if the job cannot be moved as its user describes it
      */
@@ -45,8 +45,8 @@ public interface JobSource {
     /**
      * Receives the end of a migration of a user's job.
      *
-     * @param report its report; empty if there is none
-     * @param targets the targets of the order; empty for the configured targets
+     * @param report its report, or empty if there is none
+     * @param targets the targets of the order, or empty for the configured targets
      */
     default void ended(JobName job, Optional<MigrationReport> report, List<InetSocketAddress> targets) {}
 }

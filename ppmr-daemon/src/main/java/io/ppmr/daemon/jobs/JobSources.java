@@ -9,7 +9,8 @@ import java.util.Optional;
 import java.util.stream.Collectors;
 
 /**
- * Several sources of users' jobs as one. If two of them have a job of the same name, the first source wins. Immutable.
+ * Several sources of users' jobs as one. If two of them have a job of the same name, the first source wins. It is
+ * immutable.
  *
  * @param sources the sources, in the order of queries
  * @param taken whether a trigger that names no job moves these jobs
@@ -38,10 +39,10 @@ public record JobSources(List<JobSource> sources, boolean taken) {
     }
 
     /**
-     * Finds the full name of a job; empty if there is none.
+     * Finds the full name of a job, or empty if there is none.
      *
      * @param wanted its name, with or without its user
-     * @param onlyOf restricts the search to this user's jobs; empty for the jobs of all users
+     * @param onlyOf restricts the search to this user's jobs, or empty for the jobs of all users
      * @throws RequestException if several users' jobs have that name
      */
     public Optional<JobName> named(String wanted, Optional<String> onlyOf) throws RequestException {
@@ -57,7 +58,7 @@ public record JobSources(List<JobSource> sources, boolean taken) {
     }
 
     /**
-     * Returns the current state of a job; empty if no job has that name.
+     * Returns the current state of a job, or empty if no job has that name.
      *
      * @throws RequestException if the job cannot be moved as its user describes it
      */

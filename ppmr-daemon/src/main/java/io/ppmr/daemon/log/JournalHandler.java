@@ -10,8 +10,8 @@ import java.util.logging.Level;
 import java.util.logging.LogRecord;
 
 /**
- * Makes an entry of the journal from a log record: message with stack trace, severity of syslog(3), position in the
- * code, and context of the thread. Any thread.
+ * Makes an entry of the journal from a log record. The entry has message with stack trace, severity of syslog(3),
+ * position in the code, and context of the thread. It is for any thread.
  */
 final class JournalHandler extends Handler {
     private static final StackWalker WALKER = StackWalker.getInstance();

@@ -13,7 +13,7 @@ import java.util.concurrent.locks.LockSupport;
 /**
  * Sends entries to the journal in order, without blocking the caller. Entries that the journal does not accept at once
  * wait here, up to a limit, and a thread retries while any wait. Entries above the limit are counted and dropped. An
- * entry reports their number when the journal accepts entries again. Any thread.
+ * entry reports their number when the journal accepts entries again. It is for any thread.
  */
 final class JournalSender implements AutoCloseable {
     private static final long AGAIN_NS = TimeUnit.MILLISECONDS.toNanos(10);
@@ -110,11 +110,14 @@ final class JournalSender implements AutoCloseable {
     }
 
     /**
-     * One entry in the journal's own form (systemd.io/JOURNAL_NATIVE_PROTOCOL): a field a line as NAME=value, and one
-     * with line ends as its name, its length in eight bytes, and the value. For one thread.
+     * One entry in the journal's own form (systemd.io/JOURNAL_NATIVE_PROTOCOL). A field is a line NAME=value. A field
+     * whose value has line ends is its name, its length in eight bytes, and the value. It is for one thread.
      */
     static final class LogEntry {
-        /** The longest message beside the other fields of a datagram; a longer one is cut, and the entry says so. */
+        /**
+         * The longest message beside the other fields of a datagram. A longer message is truncated, and the entry
+         * contains a note.
+         */
         static final int MAX_VALUE_BYTES = 96 * 1024;
 
         private final ByteArrayOutputStream bytes = new ByteArrayOutputStream(512);

@@ -12,8 +12,9 @@ import java.util.logging.LogRecord;
 import java.util.stream.Collectors;
 
 /**
- * Formats a log record as a line for people: time, thread, severity, class and message. It escapes texts of users for
- * all log lines: a record is one line, and a stack trace is indented, so that no user can forge a record. Any thread.
+ * Formats a log record as a line for people. The line has time, thread, severity, class and message. It escapes texts
+ * of users for all log lines. A record is one line, and a stack trace is indented, so that no user can forge a record.
+ * It is for any thread.
  */
 final class PlainFormatter extends Formatter {
     private static final DateTimeFormatter TIME = DateTimeFormatter.ofPattern("yyyy-MM-dd.HH:mm:ss.SSSXXX", Locale.ROOT)

@@ -29,13 +29,13 @@ public final class ServiceLog {
     private static final List<Logger> QUIET =
             List.of(Logger.getLogger("com.ibm.disni"), Logger.getLogger("net.openhft"));
 
-    /** True in a thread that logs nothing; the threads that it starts inherit that. */
+    /** True in a thread that logs nothing. The threads that it starts inherit that. */
     private static final ThreadLocal<Boolean> SILENT = new InheritableThreadLocal<>();
 
     private ServiceLog() {}
 
     /**
-     * Redirects all further log records; called once, before anything else.
+     * Redirects all further log records. Called once, before anything else.
      *
      * @param identifier the name of the program, SYSLOG_IDENTIFIER
      */

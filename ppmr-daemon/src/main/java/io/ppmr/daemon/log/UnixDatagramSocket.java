@@ -8,8 +8,8 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 
 /**
- * A Unix datagram socket to one address, unix(7), which the JDK's channels do not support. The receiver can see that
- * this process sends its messages. For one thread at a time; closed by its owner.
+ * A Unix datagram socket to one address, unix(7), which the JDK's channels do not support. The kernel shows the
+ * receiver that this process sent the messages. It is for one thread at a time. Its owner closes it.
  */
 public final class UnixDatagramSocket implements AutoCloseable {
     private static final int AF_UNIX = 1;
@@ -29,7 +29,7 @@ public final class UnixDatagramSocket implements AutoCloseable {
     /** The result of sending a datagram. */
     public enum Sent {
         TAKEN,
-        /** The receiver did not read in time, or is gone: try again. */
+        /** The receiver did not read in time, or is gone. The caller can retry. */
         LATER,
         /** The datagram is too long. */
         NEVER
@@ -45,7 +45,7 @@ public final class UnixDatagramSocket implements AutoCloseable {
     }
 
     /**
-     * Connects; the receiver may go away and return later.
+     * Connects. The receiver may disappear and return later.
      *
      * @param address a path, or an abstract address after {@code @}
      * @param patience the time for which a message waits for the receiver; zero for none
@@ -63,7 +63,7 @@ public final class UnixDatagramSocket implements AutoCloseable {
         return socket;
     }
 
-    /** Sends a message; reconnects if the receiver made its socket again. */
+    /** Sends a message. Reconnects if the receiver made its socket again. */
     public Sent send(byte[] datagram) {
         int errno = descriptor < 0 ? connect() : 0;
         if (errno == 0) {
@@ -92,7 +92,7 @@ public final class UnixDatagramSocket implements AutoCloseable {
         if (descriptor < 0) {
             return LibC.errno();
         }
-        // A long stack trace needs a larger buffer; if the kernel refuses it, the default remains.
+        // A long stack trace needs a larger buffer. If the kernel refuses it, the default remains.
         set(SO_SNDBUF, buffer(Integer.BYTES).putInt(SEND_BUFFER_BYTES).array());
         set(
                 SO_SNDTIMEO,
@@ -105,7 +105,7 @@ public final class UnixDatagramSocket implements AutoCloseable {
         if (!named) {
             name[0] = 0;
         }
-        // A path ends with a zero byte; an abstract address begins with one, and its length ends it.
+        // A path ends with a zero byte. An abstract address begins with one, and its length ends it.
         byte[] whole = buffer(Short.BYTES + name.length + (named ? 1 : 0))
                 .putShort((short) AF_UNIX)
                 .put(name)

@@ -20,10 +20,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Shows a service's meters at {@code http://ADDRESS/metrics}, in Prometheus' text format: one request a connection, of
- * HTTP/1.1 without a body, each within ten seconds. Has one thread, which accepts, reads and answers; a service without
- * an endpoint has none. The JDK's HTTP server is not used: without free descriptors it accepts in a busy loop, and
- * after an error in its only thread it answers no further request. Closed by its owner.
+ * Serves a service's meters at {@code http://ADDRESS/metrics}, in Prometheus' text format. A connection has one
+ * request, of HTTP/1.1 without a body, with a limit of ten seconds. One thread accepts, reads and answers. A service
+ * without an endpoint has no such thread. The JDK's HTTP server is not used. Without free descriptors it accepts in a
+ * busy loop. After an error in its only thread it answers no further request. Its owner closes it.
  */
 public final class MetricsEndpoint implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(MetricsEndpoint.class);
@@ -43,7 +43,7 @@ public final class MetricsEndpoint implements AutoCloseable {
         return new PrometheusMeterRegistry(PrometheusConfig.DEFAULT);
     }
 
-    /** Starts to listen; an error names the address. */
+    /** Starts to listen. An error names the address. */
     public MetricsEndpoint(InetSocketAddress address, PrometheusMeterRegistry registry) throws IOException {
         this.registry = registry;
         server = ServerSocketChannel.open();
@@ -61,7 +61,7 @@ public final class MetricsEndpoint implements AutoCloseable {
         LOG.info("metrics at http:/{}{}", address(), PATH);
     }
 
-    /** Creates the endpoint for a registry of {@link #registry}, if one is configured; otherwise null. */
+    /** Creates the endpoint for a registry of {@link #registry}, if one is configured. Otherwise returns null. */
     public static MetricsEndpoint of(Optional<InetSocketAddress> address, MeterRegistry registry) throws IOException {
         return address.isPresent() && registry instanceof PrometheusMeterRegistry shown
                 ? new MetricsEndpoint(address.get(), shown)

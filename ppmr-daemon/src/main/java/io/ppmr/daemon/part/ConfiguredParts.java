@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The configuration of all parts. Immutable.
+ * The configuration of all parts. It is immutable.
  *
  * @param byName the parts, in the order of their names
  */
@@ -44,7 +44,7 @@ public record ConfiguredParts(Map<String, ServicePart.Configured> byName) {
 
     /** Creates the parts of one service, not started yet. */
     public RunningParts open(ServicePart.Node node) {
-        // Of users' jobs with the same name, those that a trigger moves win.
+        // If users' jobs have the same name, those that a trigger moves win.
         return new RunningParts(
                 byName.values().stream()
                         .sorted(Comparator.comparing(part -> !part.takesJobs()))

@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.ServiceLoader;
 
-/** The parts on the class path, in the order of their names. Immutable. */
+/** The parts on the class path, in the order of their names. It is immutable. */
 public final class InstalledParts {
     private static final List<ServicePart> ALL = ServiceLoader.load(ServicePart.class).stream()
             .map(ServiceLoader.Provider::get)

@@ -11,7 +11,7 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * All parts of one service. Safe for any thread.
+ * All parts of one service. It is safe for any thread.
  *
  * @param parts the parts, in the order of their names
  * @param takesJobs whether a trigger that names no job moves their jobs

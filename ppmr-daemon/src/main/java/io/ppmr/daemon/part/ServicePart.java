@@ -16,9 +16,10 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * An optional part of the services, in a module of its own, which a {@link java.util.ServiceLoader} finds. The core
- * knows a part only by this interface. A part may add sections to the configuration, commands, control requests, jobs,
- * meters, checks of {@code ppmr doctor}, and what lies around a job's ranks. Immutable.
+ * An optional part of the services, in a module of its own. A {@link java.util.ServiceLoader} finds it. The core
+ * depends on a part only through this interface. A part may add sections to the configuration, commands, control
+ * requests, jobs, and meters. It may also add checks of {@code ppmr doctor}, and the surroundings of a job's ranks. It
+ * is immutable.
  */
 public interface ServicePart {
     /** Returns its name, as in {@code ppmr-NAME}, the module. */
@@ -55,7 +56,7 @@ public interface ServicePart {
     record Node(
             NativePrograms programs, Map<String, String> environment, PeerAuthenticator key, MeterRegistry meters) {}
 
-    /** The configuration of a part. Immutable. */
+    /** The configuration of a part. It is immutable. */
     interface Configured {
         /** Returns true if the part has requests for users without rights at the service. */
         default boolean isForUsers() {
@@ -72,7 +73,7 @@ public interface ServicePart {
             return Map.of();
         }
 
-        /** Checks the node, for {@code ppmr doctor}; empty if the part is not used. */
+        /** Checks the node, for {@code ppmr doctor}. Returns empty if the part is not used. */
         default List<Finding> findings(PeerAuthenticator key) {
             return List.of();
         }
@@ -83,7 +84,7 @@ public interface ServicePart {
         }
     }
 
-    /** A part of one service. Safe for any thread. */
+    /** A part of one service. It is safe for any thread. */
     interface Running {
         /** Creates its directories, before the service starts. */
         default void prepare() throws IOException {}

@@ -7,7 +7,7 @@ import java.util.Map;
 
 /** The exit codes of every command. */
 public enum ExitCode {
-    /** Success; for a migration: committed. */
+    /** Success. For a migration it means committed. */
     OK(0, "done; a migration has committed"),
     /** Any other failure. */
     FAILED(1, "an error; the message names the cause"),
@@ -15,7 +15,7 @@ public enum ExitCode {
     USAGE(2, "the command line or the configuration is wrong"),
     /** The originals continue. */
     ROLLED_BACK(3, "the migration was rolled back; the originals continue"),
-    /** Nothing was touched. */
+    /** The migration changed nothing. */
     REFUSED(4, "refused; nothing was changed"),
     /** Ranks are held. */
     IN_DOUBT(5, "in doubt: ranks are stopped, a peer cannot be reached; see ppmr status");
@@ -28,7 +28,7 @@ public enum ExitCode {
         this.meaning = meaning;
     }
 
-    /** Returns the code of a number; throws if there is none. */
+    /** Returns the code of a number. Throws if there is none. */
     public static ExitCode numbered(int number) {
         return Arrays.stream(values())
                 .filter(code -> code.number == number)

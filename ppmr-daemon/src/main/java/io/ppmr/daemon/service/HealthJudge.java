@@ -4,7 +4,7 @@ package io.ppmr.daemon.service;
  * Decides from consecutive answers that a node is failing, with hysteresis. A migration starts after several bad
  * answers in a row. After a migration that moved the job, the next one needs several good answers in a row first. Each
  * further migration needs the cool-down time. If a migration moved nothing, it is repeated after that time while the
- * answers stay bad. For one thread.
+ * answers stay bad. It is for one thread.
  */
 final class HealthJudge {
     /** The answer of a call of the command. */

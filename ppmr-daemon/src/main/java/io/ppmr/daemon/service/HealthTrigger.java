@@ -27,7 +27,7 @@ public final class HealthTrigger implements AutoCloseable {
     private static final int LAST_ANSWER = 125;
     private static final long CLOSE_MS = 5000;
 
-    /** The triggers, with their keys. Immutable. */
+    /** The triggers, with their keys. It is immutable. */
     @Section(name = "triggers", doc = "What starts a migration, beside SIGUSR2 and `ppmr migrate`.")
     public record Settings(
             @Key(
@@ -70,7 +70,7 @@ public final class HealthTrigger implements AutoCloseable {
 
             @Key(value = "false", doc = "whether the source only logs that it would move a job", example = "true")
             boolean healthDryRun) {
-        /** Returns the words of the health command; empty if there is none. */
+        /** Returns the words of the health command, or empty if there is none. */
         public List<String> command() {
             return health.orElse(List.of());
         }

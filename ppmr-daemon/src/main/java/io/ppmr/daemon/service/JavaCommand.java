@@ -18,7 +18,7 @@ public record JavaCommand(List<String> words) {
     }
 
     /**
-     * From the launcher's variables PPMR_JAVA, PPMR_JAVA_OPTIONS and PPMR_CLASSPATH.
+     * Reads the launcher's variables PPMR_JAVA, PPMR_JAVA_OPTIONS and PPMR_CLASSPATH.
      *
      * @param nativePrograms the native helpers for it
      */

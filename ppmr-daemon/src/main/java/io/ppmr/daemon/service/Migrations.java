@@ -23,8 +23,8 @@ import java.util.stream.Collectors;
 
 /**
  * The orders to a source's service: finds the requested job, and passes it to the {@link MigrationQueue}, which owns
- * the running migrations. Triggers come from the signal, from the health command and from the control socket. Safe for
- * any thread. Watchers are called on the migration's thread and must not block.
+ * the running migrations. Triggers come from the signal, from the health command and from the control socket. It is
+ * safe for any thread. Watchers are called on the migration's thread and must not block.
  */
 public final class Migrations {
     /** A job, and its name if a user announced it. */
@@ -38,7 +38,7 @@ public final class Migrations {
     private final class RequestOrigin implements MigrationQueue.Customer {
         private final Optional<JobName> announced;
         private final Optional<String> owner;
-        /** The targets of the order; empty before there is one, because nothing is recorded before. */
+        /** The targets of the order. Empty before there is an order, because nothing is recorded before. */
         private volatile Optional<List<InetSocketAddress>> targets = Optional.empty();
 
         private RequestOrigin(Optional<JobName> announced, Optional<String> owner) {
@@ -110,7 +110,8 @@ public final class Migrations {
     }
 
     /**
-     * Returns true if a user other than root and the service's own may move this job; false for the job of the trigger.
+     * Returns true if a user other than root and the service's own may move this job. Returns false for the job of the
+     * trigger.
      */
     public boolean isOwnedBy(String job, String user) {
         return announced.isOwnedBy(job, user);
@@ -119,7 +120,7 @@ public final class Migrations {
     /**
      * Starts a migration and returns.
      *
-     * @param name the job; null for the job of the trigger
+     * @param name the job, or null for the job of the trigger
      * @param by the origin of the request, for the log
      * @param watcher receives the events of this migration until its last
      */
@@ -131,9 +132,9 @@ public final class Migrations {
     /**
      * Starts a migration to these nodes.
      *
-     * @param owner restricts the request to announced jobs of this user; empty if the caller may control the service
-     * @param to the targets of the ranks; empty for the configured spare nodes
-     * @param keep the directory in which a copy of the images is kept; empty for the job's own, if it has one
+     * @param owner restricts the request to announced jobs of this user, or empty if the caller may control the service
+     * @param to the targets of the ranks, or empty for the configured spare nodes
+     * @param keep the directory in which a copy of the images is kept, or empty for the job's own, if it has one
      */
     public MigrationQueue.Started start(
             String name,
@@ -232,7 +233,9 @@ public final class Migrations {
         return queue.cancel(id, by);
     }
 
-    /** Leaves the jobs that a trigger has yet to move where they are, as {@link MigrationQueue#cancelWaiting} does. */
+    /**
+     * Cancels the waiting jobs of a trigger, as {@link MigrationQueue#cancelWaiting} does. They stay where they are.
+     */
     public List<String> cancelWaiting(String by) throws RequestException {
         return queue.cancelWaiting(by);
     }
@@ -299,7 +302,7 @@ public final class Migrations {
         return names.isEmpty() ? "none" : names.stream().map(String::valueOf).collect(Collectors.joining(", "));
     }
 
-    /** A job with a spare node of its own goes there, unless the request names another. */
+    /** A job with a spare node of its own moves there, unless the request names another. */
     private static MigrationOrder order(ConfiguredJob job, List<InetSocketAddress> to, Optional<Path> keep, String by)
             throws IOException {
         List<InetSocketAddress> targets = new ArrayList<>(to);

@@ -16,7 +16,7 @@ import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Finds in a source's journal where a job was moved to. Safe for any thread. */
+/** Finds in a source's journal where a job was moved to. It is safe for any thread. */
 public final class MovedJobs {
     private static final Logger LOG = LoggerFactory.getLogger(MovedJobs.class);
     private static final DateTimeFormatter TIME =
@@ -29,7 +29,7 @@ public final class MovedJobs {
         journal = folder.resolve(MappedJournal.FILE_NAME);
     }
 
-    /** Returns the last move of a job: where to, when, and by which migration; empty if there is none. */
+    /** Returns the last move of a job, with destination, time and migration. Returns empty if there is none. */
     public Optional<String> lastMove(String job) {
         Map<String, List<String>> targets = new HashMap<>();
         Map<String, String> jobs = new HashMap<>();

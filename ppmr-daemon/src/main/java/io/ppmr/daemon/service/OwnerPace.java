@@ -7,8 +7,8 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Limits the rate of the migrations that each user starts of own jobs. The journal keeps their outcomes for a month, so
- * their number in a month has a bound: one in ten seconds in the long run, and one in ten minutes for a user whose
- * migrations only fail. Times are of the monotonic clock. Any thread.
+ * their number in a month has a bound. On average it is one in ten seconds, or one in ten minutes for a user whose
+ * migrations only fail. Times are of the monotonic clock. It is for any thread.
  */
 final class OwnerPace {
     /** The number of migrations that a user may start without a pause. */
@@ -48,7 +48,7 @@ final class OwnerPace {
 
     private final Map<String, User> users = new HashMap<>();
 
-    /** Records that a user starts a migration; if it is too soon, throws with the time of the next one. */
+    /** Records that a user starts a migration. If it is too soon, throws with the time of the next one. */
     synchronized void start(String name, long nowNs) throws RequestException {
         users.values().removeIf(user -> nowNs - user.lastNs > FORGOTTEN_NS && nowNs - user.paidUntilNs > 0);
         User user = users.computeIfAbsent(name, unknown -> new User(nowNs));

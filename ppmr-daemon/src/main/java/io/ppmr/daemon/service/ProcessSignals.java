@@ -5,8 +5,8 @@ import java.lang.reflect.Proxy;
 import java.util.Map;
 
 /**
- * Signals to this process, by {@code sun.misc.Signal} of the module jdk.unsupported. By reflection, since the compiler
- * warns of every mention of that class and cannot be told not to.
+ * Signals to this process, by {@code sun.misc.Signal} of the module jdk.unsupported. It uses reflection, because the
+ * compiler warns of every mention of that class and has no option against that.
  */
 public final class ProcessSignals {
     /** The environment variable with the signal by which HotSpot suspends its threads. */

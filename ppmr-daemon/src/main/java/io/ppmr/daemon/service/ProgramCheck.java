@@ -10,9 +10,9 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Checks, before a service of root starts, that only root can change the programs that it runs as root: its own files,
- * its java, the directories of PATH, and the commands of its configuration. A service that is started by hand from a
- * source tree is not checked: its builder controls its programs.
+ * Checks, before a service of root starts, that only root can change the programs that it runs as root. These are its
+ * own files, its java, the directories of PATH, and the commands of its configuration. A service that is started by
+ * hand from a source tree is not checked, because its builder controls its programs.
  */
 public final class ProgramCheck {
     private static final String MANIFEST = "install.manifest";

@@ -14,7 +14,7 @@ import org.slf4j.LoggerFactory;
 /**
  * The program that started this service and receives its state: systemd, by datagrams of sd_notify(3), or none. This
  * process itself sends the messages, because it is the main process of the unit. The launcher renames the variable of
- * the socket, so that no program of the service uses it. Safe for any thread.
+ * the socket, so that no program of the service uses it. It is safe for any thread.
  */
 public final class Supervisor {
     private static final Logger LOG = LoggerFactory.getLogger(Supervisor.class);
@@ -26,15 +26,15 @@ public final class Supervisor {
     private final Optional<Duration> watchdog;
 
     /**
-     * @param listener receives each message; none if there is no receiver
-     * @param watchdog the time without a keep-alive after which it kills the service; none for no watchdog
+     * @param listener receives each message, or none if there is no receiver
+     * @param watchdog the time without a keep-alive after which it kills the service, or none for no watchdog
      */
     Supervisor(Optional<Consumer<String>> listener, Optional<Duration> watchdog) {
         this.listener = listener;
         this.watchdog = watchdog;
     }
 
-    /** Returns the supervisor of the environment; throws if it cannot be reached. */
+    /** Returns the supervisor of the environment. Throws if it cannot be reached. */
     public static Supervisor of(Map<String, String> environment) throws IOException {
         String address = environment.get(SOCKET);
         if (address == null) {
@@ -63,7 +63,7 @@ public final class Supervisor {
         return listener.isPresent();
     }
 
-    /** Returns the time in which it expects a keep-alive; empty without a watchdog. */
+    /** Returns the time in which it expects a keep-alive. Empty without a watchdog. */
     Optional<Duration> watchdog() {
         return watchdog;
     }
@@ -80,7 +80,7 @@ public final class Supervisor {
         say("STOPPING=1\nSTATUS=" + oneLine(status));
     }
 
-    /** Asks for more time to start or to stop, from now on. */
+    /** Requests more time to start or to stop, from now on. */
     void extend(Duration more) {
         say("EXTEND_TIMEOUT_USEC=" + more.toSeconds() * US_A_SECOND);
     }

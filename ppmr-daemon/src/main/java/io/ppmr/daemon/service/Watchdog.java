@@ -14,13 +14,13 @@ import org.slf4j.LoggerFactory;
  * sends a keep-alive only after the service's mount answered and its agents completed a cycle, so a service that hangs
  * is killed. An idle service wakes only for this, twice in the watchdog's time, and never without a watchdog.
  *
- * <p>Has a daemon thread of its own if there is a supervisor; closed by the service's command.
+ * <p>It has a daemon thread of its own if there is a supervisor. The service's command closes it.
  */
 public final class Watchdog implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(Watchdog.class);
     private static final Duration STEP = Duration.ofSeconds(10);
     private static final Duration EXTENSION = Duration.ofSeconds(30);
-    /** The time limit on any machine; a longer answer counts as a hang. */
+    /** The time limit on any machine. A longer answer counts as a hang. */
     private static final Duration START_LIMIT = Duration.ofMinutes(6);
 
     private static final Duration BUSY_STEP = Duration.ofSeconds(1);
@@ -29,7 +29,7 @@ public final class Watchdog implements AutoCloseable {
 
     /** The vital functions of a service. */
     public interface Vitals {
-        /** Returns the reason why it cannot work, if it cannot; answers within the limit or a little later. */
+        /** Returns the reason why it cannot work, if there is one. It answers within the limit or slightly later. */
         Optional<String> complaint(Duration limit) throws InterruptedException;
     }
 
@@ -61,7 +61,7 @@ public final class Watchdog implements AutoCloseable {
      * Reports that the service is ready.
      *
      * @param asked the vital functions to check
-     * @param doing the current work; empty for none
+     * @param doing the current work, or empty for none
      */
     public void ready(Vitals asked, Supplier<Optional<String>> doing) {
         vitals = asked;

@@ -54,14 +54,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Migrations within this process, made before its service says that it is ready, so that the service's first migration
- * finds its code loaded and compiled. A second source and a second target, joined over loopback, with mounts, journals
- * and a key of their own in the work directory, move processes whose checkpoint is written in small and in large
- * requests.
+ * Migrations within this process, made before its service reports that it is ready. So the service's first migration
+ * finds its code loaded and compiled. A second source and a second target are connected over loopback. They have
+ * mounts, journals and a key of their own in the work directory. They move processes whose checkpoint is written in
+ * small and in large requests.
  *
- * <p>{@link #run} keeps its time limit and never fails: one log line reports its progress. At the limit, a thread of
- * its own cancels and removes the running migration, and {@link #close} waits for that. Nothing else of it is logged.
- * Used by the service's main thread.
+ * <p>{@link #run} keeps its time limit and never fails. One log line reports its progress. At the limit, a thread of
+ * its own cancels and removes the running migration, and {@link #close} waits for that. The warm-up logs nothing else.
+ * The service's main thread uses it.
  */
 public final class WarmUp implements AutoCloseable {
     /** The default number of migrations. */
@@ -128,7 +128,7 @@ public final class WarmUp implements AutoCloseable {
     }
 
     /**
-     * Warms this process up; called once.
+     * Warms this process up. Called once.
      *
      * @param migrations the number of migrations; may be 0
      * @return the number of completed migrations

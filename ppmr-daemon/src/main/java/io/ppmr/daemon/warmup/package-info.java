@@ -1,2 +1,2 @@
-/** The warm-up: migrations within a service's own process before it says that it is ready. */
+/** The warm-up: migrations within a service's own process before the service reports that it is ready. */
 package io.ppmr.daemon.warmup;

@@ -15,7 +15,7 @@ import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests which tools run as root, and who is trusted with them. */
+/** Tests which tools run as root, and which users are trusted with them. */
 class CheckpointerTrustTest {
     @TempDir
     private Path folder;
@@ -79,7 +79,7 @@ class CheckpointerTrustTest {
         assertEquals(Set.of("hers"), read.forAnnouncedJobs());
     }
 
-    /** Beside the node's other processes a copy could take numbers there before anybody has looked at it. */
+    /** Without a namespace, the node's other processes could get a copy's PIDs before any check. */
     @Test
     void shouldRefuseCriuAsTheJobsUserOutsideOfANamespace() {
         ConfigException e = assertThrows(

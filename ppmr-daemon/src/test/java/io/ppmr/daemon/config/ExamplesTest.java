@@ -53,7 +53,7 @@ class ExamplesTest {
                         .size());
     }
 
-    /** Taking the comment signs away must change nothing but what stands there anyway. */
+    /** Removing the comment signs must change nothing except values that are defaults. */
     @Test
     void shouldMeanTheSameWhenTheDefaultsAreWrittenOut() throws Exception {
         KeyFile.create(folder.resolve("key"));

@@ -19,8 +19,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * Wrong configurations and, beside each, every line that {@code ppmr config check} says about it: nothing more, nothing
- * less, in this order. {@code FOLDER} stands for the folder that the file is in.
+ * Wrong configurations and, beside each, every line that {@code ppmr config check} prints about it. The lines must be
+ * complete and in this order. {@code FOLDER} is a placeholder for the folder of the file.
  */
 class WrongConfigurationsTest {
     @TempDir

@@ -32,7 +32,7 @@ class ControlAccessTest {
 
     @BeforeEach
     void setUp() throws IOException {
-        // Others must be able to come as far as the socket.
+        // Other users must be able to reach the socket.
         Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
     }
 
@@ -58,7 +58,7 @@ class ControlAccessTest {
         assertEquals(Right.CONTROL, access.of("alice", "users", "root", ControlAccessTest::groups));
     }
 
-    /** As another user, on a real socket. */
+    /** The caller is another user, on a real socket. */
     @Test
     void shouldAnswerByRightWhenAnotherUserAsks() throws Exception {
         Assumptions.assumeTrue(
@@ -84,7 +84,7 @@ class ControlAccessTest {
         assertEquals("{\"started\":\"4711\"}", ask(all, requests, 4711, 815, "migrate"));
     }
 
-    /** The first line of the answer; empty where the kernel does not let the caller connect. */
+    /** Returns the first line of the answer, or empty if the kernel refuses the connection. */
     private String ask(ControlAccess access, Map<String, ControlRequest<?>> requests, int uid, int gid, String request)
             throws Exception {
         Path socket = folder.resolve("s");

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Ordinary users open connections to a control socket and say nothing, as the users that they are. */
+/** Ordinary users open connections to a control socket and send nothing. Each runs as its own user. */
 class ControlFloodTest {
     private static final ControlGroup OPERATORS = new ControlGroup("operators", 815);
     private static final Map<String, ControlRequest<?>> REQUESTS = Map.of(
@@ -32,7 +32,8 @@ class ControlFloodTest {
             new ControlRequest<>(ControlRequest.Plain.class, true, (request, with) -> with.say("status", with.user())));
 
     /**
-     * Opens forty connections at once, says so, and continues with some hundred a second; it holds the last hundred.
+     * Opens forty connections at once, reports that, and continues with some hundred a second. It holds the last
+     * hundred.
      */
     private static final String FLOOD = """
             use IO::Socket::UNIX; alarm 120; $| = 1; my @held; my $n = 0;
@@ -42,7 +43,7 @@ class ControlFloodTest {
                 print "full\\n" if ++$n == 40;
                 select(undef, undef, undef, 0.005) if $n > 40;
             }""";
-    /** Asks once, and prints the answer. */
+    /** Sends one request, and prints the answer. */
     private static final String ASK = """
             use IO::Socket::UNIX; alarm 60; my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or exit 1;
             print $s qq({"request": "status"}\\n); $s->flush; print scalar <$s>;""";
@@ -92,7 +93,7 @@ class ControlFloodTest {
     @Test
     void shouldAnswerRootTheGroupAndOtherUsersWhileUsersHoldAllThatTheyCanGet() throws Exception {
         ControlAccess access = new ControlAccess(Optional.of(OPERATORS), true);
-        // An operator who belongs to the group by a supplementary group alone, which has to be looked up.
+        // An operator whose only membership is a supplementary group, which has to be looked up.
         Function<String, Set<Integer>> groups = user -> user.equals("4790") ? Set.of(100, 815) : Set.of(100);
         try (ControlServer server = new ControlServer(folder.resolve("s"), access, REQUESTS, groups)) {
             flood(4711);

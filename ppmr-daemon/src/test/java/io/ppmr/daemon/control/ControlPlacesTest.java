@@ -43,7 +43,7 @@ class ControlPlacesTest {
             assertEquals(Optional.empty(), places.enter("root", true, true));
         }
         requireRefused(places.enter("root", true, true), "as many connections as it takes");
-        // What root gives back is not for others.
+        // A place that root returned is not for others.
         places.leave("root", true);
         requireRefused(places.enter("carol", false, false), "of users who may not control it");
         assertEquals(Optional.empty(), places.enter("root", true, true));

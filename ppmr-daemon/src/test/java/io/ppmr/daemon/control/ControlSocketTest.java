@@ -201,7 +201,7 @@ class ControlSocketTest {
         try (ControlClient client = new ControlClient(socket)) {
             assertEquals(id, client.cancel(id.substring(0, 8)));
         }
-        // Once called off it stays so, whoever asks again.
+        // A cancelled migration stays cancelled for every later request.
         assertTrue(running.cancel("another"));
     }
 

@@ -90,7 +90,7 @@ class LineChannelTest {
             assertTrue(unsent.getMessage().contains("longer than 65536"), unsent.getMessage());
         });
         connected((service, client) -> {
-            // A service may send as much, so it stands for a client that does not keep to the limit.
+            // A service may send as much, so it represents a client that exceeds the limit.
             CompletableFuture<Void> written = writing(service, "x".repeat(LineChannel.MAX_ANSWER_BYTES - 1));
             assertEquals(
                     LineChannel.MAX_ANSWER_BYTES - 1, client.readLine(LIMIT).length());

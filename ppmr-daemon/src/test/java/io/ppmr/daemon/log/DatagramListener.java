@@ -14,7 +14,7 @@ import jnr.ffi.LibraryLoader;
 import jnr.ffi.annotations.In;
 import jnr.ffi.annotations.Out;
 
-/** A real Unix socket that takes datagrams, as systemd's and the journal's do. */
+/** A real Unix socket that receives datagrams, as systemd's and the journal's do. */
 public final class DatagramListener implements AutoCloseable {
     private static final int AF_UNIX = 1;
     private static final int SOCK_DGRAM = 2;
@@ -64,7 +64,7 @@ public final class DatagramListener implements AutoCloseable {
         return got < 0 ? Optional.empty() : Optional.of(Arrays.copyOf(buffer, (int) got));
     }
 
-    /** The next datagram; throws if none comes. */
+    /** Returns the next datagram. Throws if none arrives. */
     public byte[] next() throws IOException {
         long deadlineNs = System.nanoTime() + LIMIT_NS;
         while (System.nanoTime() - deadlineNs < 0) {
@@ -77,7 +77,7 @@ public final class DatagramListener implements AutoCloseable {
         throw new IOException("no datagram has come to " + address);
     }
 
-    /** The next datagram as text; throws if none comes. */
+    /** Returns the next datagram as text. Throws if none arrives. */
     public String nextText() throws IOException {
         return new String(next(), StandardCharsets.UTF_8);
     }

@@ -26,7 +26,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Tests what comes out of a real Unix socket when something is logged. */
+/** Tests the output at a real Unix socket when something is logged. */
 class JournalTest {
     private static final java.util.logging.Logger ROOT = java.util.logging.Logger.getLogger("");
     private static final Logger LOG = LoggerFactory.getLogger(JournalTest.class);
@@ -234,7 +234,7 @@ class JournalTest {
         }
     }
 
-    /** Reads what comes as journald does. */
+    /** Reads datagrams as journald does. */
     private static final class Listener implements AutoCloseable {
         private final DatagramListener socket;
 
@@ -242,7 +242,7 @@ class JournalTest {
             socket = new DatagramListener(path.toString());
         }
 
-        /** The fields of the next entry; throws if none comes. */
+        /** Returns the fields of the next entry. Throws if none arrives. */
         Map<String, String> next() throws IOException {
             byte[] datagram = socket.next();
             return fields(datagram, ByteBuffer.wrap(datagram).order(ByteOrder.LITTLE_ENDIAN));

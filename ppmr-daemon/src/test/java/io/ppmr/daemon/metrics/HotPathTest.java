@@ -17,7 +17,7 @@ import jdk.jfr.consumer.RecordingFile;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests what is measured of each chunk costs no garbage, is shown, and is recorded where somebody records. */
+/** Tests that the measurements of each chunk cost no garbage, are shown, and are recorded where a recording is on. */
 class HotPathTest {
     private static final int CHUNKS = 4;
     private static final int TIMES = 50_000;

@@ -79,7 +79,7 @@ class MetricsEndpointTest {
         }
     }
 
-    /** The whole answer to a request after which nothing more is sent. */
+    /** Returns the whole answer to a request after which nothing more is sent. */
     private static String say(MetricsEndpoint endpoint, String request) throws IOException {
         try (SocketChannel channel = SocketChannel.open(endpoint.address())) {
             channel.write(ByteBuffer.wrap(request.getBytes(StandardCharsets.US_ASCII)));
@@ -89,7 +89,7 @@ class MetricsEndpointTest {
         }
     }
 
-    /** More than a socket takes at once. */
+    /** The answer is larger than a socket's buffer. */
     @Test
     void shouldShowAllMetersWhenTheyAreManyAndTheScraperIsSlow() throws Exception {
         for (int i = 0; i < 4_000; i++) {

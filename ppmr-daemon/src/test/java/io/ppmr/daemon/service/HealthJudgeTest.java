@@ -24,7 +24,7 @@ class HealthJudgeTest {
     private final HealthJudge judge = new HealthJudge(SETTINGS);
     private long nowNs = -5;
 
-    /** Takes answers, a second apart: "+" well, "-" going, "?" unknown; gives where it fires. */
+    /** Feeds answers, a second apart: "+" well, "-" failing, "?" unknown. Returns the answers after which it fires. */
     private String fires(String answers) {
         StringBuilder fired = new StringBuilder();
         for (int i = 0; i < answers.length(); i++) {
@@ -70,7 +70,7 @@ class HealthJudgeTest {
         assertEquals(".......", fires("++++---"));
     }
 
-    /** For any answers: while no four good ones follow each other, a job is moved at most once. */
+    /** Tests for any answers that a job is moved at most once without four consecutive good ones. */
     @Property
     void shouldMoveNothingTwiceWhenAnswersAreAny(@ForAll List<Boolean> answers) {
         HealthJudge any = new HealthJudge(SETTINGS);

@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class MovedJobsTest {
-    /** Above the kernel's largest PID, 4194304. */
+    /** A number above the kernel's largest PID, 4194304. */
     private static final int NO_PID = 999_999_999;
 
     private static final String ID = "882fe3a7-0000-0000-0000-000000000000";

@@ -15,7 +15,7 @@ class OwnerPaceTest {
 
     private final OwnerPace pace = new OwnerPace();
 
-    /** Asks each second for a month, and gives how many migrations were started. */
+    /** Requests a migration each second for a month, and returns the number of started migrations. */
     private int startedInAMonth(boolean moved) {
         int started = 0;
         for (long second = 0; second < MONTH_S; second++) {

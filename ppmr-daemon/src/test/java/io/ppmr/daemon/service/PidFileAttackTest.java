@@ -35,8 +35,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * A job's user puts something else in the place of a configured PID file: that job fails with a message that names the
- * cause, the others continue.
+ * A job's user replaces a configured PID file by something else. That job fails with a message that names the cause,
+ * and the others continue.
  */
 class PidFileAttackTest {
     private static final int PID = 99;
@@ -108,7 +108,7 @@ class PidFileAttackTest {
         String said = assertInstanceOf(MigrationQueue.Event.Failed.class, migrate("bad"))
                 .reason();
         assertTrue(said.contains("job bad, rank 0") && said.contains(file.toString()) && said.contains(words), said);
-        // It is over, so there is nothing that a cancellation could claim to roll back.
+        // It is over, so a cancellation has nothing to roll back.
         assertThrows(RequestException.class, () -> migrations.cancel("0000", "a test"));
         assertEquals(Optional.empty(), migrations.state().running());
         assertInstanceOf(MigrationQueue.Event.Ended.class, migrate("good"));

@@ -6,14 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** Systemd, as far as the environment speaks of it. */
+/** The environment variables that systemd would set. */
 class SupervisorTest {
     @Test
     void shouldKnowAUnitsMainProcessAndNoneOfItsChildrenByTheEnvironment() {
         long own = ProcessHandle.current().pid();
         assertTrue(Supervisor.isUnit(Map.of("SYSTEMD_EXEC_PID", Long.toString(own))));
         assertFalse(Supervisor.isUnit(Map.of()));
-        // What a child has inherited: the tests' own parent is not systemd.
+        // These variables are inherited by a child, because the tests' own parent is not systemd.
         assertFalse(Supervisor.isUnit(Map.of("SYSTEMD_EXEC_PID", Long.toString(own - 1), "INVOCATION_ID", "0f")));
     }
 }

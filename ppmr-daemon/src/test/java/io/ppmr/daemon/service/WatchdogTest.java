@@ -62,7 +62,7 @@ class WatchdogTest {
             signs.ready(limit -> complaint.get(), doing::get);
             await(() -> count(ALIVE) >= 3);
             complaint.set(Optional.of("its mount does not answer"));
-            // One that was under way may still come; after that the service hangs for five watchdogs.
+            // One keep-alive that was under way may still arrive. After that the service hangs for five watchdogs.
             rest(200);
             long before = count(ALIVE);
             rest(1000);

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * Moves pods in emulated machines, where root has every capability, the kernel is Debian's and cgroups are of version
- * 2: between nodes of one, by classes that run outside as well, and between two.
+ * 2. The tests between nodes of one machine also run outside. Other tests use two machines.
  */
 @Tag("guest")
 @Tag("soak")

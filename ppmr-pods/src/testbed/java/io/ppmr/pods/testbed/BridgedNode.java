@@ -26,7 +26,7 @@ import java.util.stream.Stream;
 /**
  * A node with a bridge on a network of all such nodes, 10.20.0.0/24, and a source's and a target's service, which share
  * the node's pods. User 1 may have 10.20.0.10 to 99 on each, and is trusted by each. All of it belongs to the
- * {@link Testbed}. For one thread at a time.
+ * {@link Testbed}. It is for one thread at a time.
  */
 public final class BridgedNode {
     public static final Duration LIMIT = Patience.of(Duration.ofMinutes(2));
@@ -50,7 +50,7 @@ public final class BridgedNode {
      *
      * @param number from 1 to 9
      * @param criu the words that start CRIU
-     * @param pods further lines of the template of its pods, here and where they are moved to
+     * @param pods further lines of the template of its pods, here and on the nodes they are moved to
      */
     public BridgedNode(Testbed testbed, int number, List<String> criu, String pods) throws Exception {
         this.testbed = testbed;
@@ -71,8 +71,8 @@ public final class BridgedNode {
     }
 
     /**
-     * Gives the node cgroups for memory and tasks, of the version that is here, that no other node shares, and has pods
-     * limited by them; before its services are started.
+     * Creates cgroups of the node for memory and tasks, of the version that is here, which no other node shares. Its
+     * pods are limited by them. Call it before its services start.
      */
     public void useCgroups() throws IOException, InterruptedException {
         for (Path group : cgroupsOf()) {
@@ -97,15 +97,15 @@ public final class BridgedNode {
     }
 
     /**
-     * Has its services tell others when a pod's address is away; before they are started.
+     * Configures its services to notify others when a pod's address is away. Call it before they start.
      *
-     * @param endpoints where the others listen
+     * @param endpoints the addresses of the other services
      */
     public void tellPeers(List<String> endpoints) {
         peers = List.copyOf(endpoints);
     }
 
-    /** After all that was in them has ended. */
+    /** Call it after all processes in them ended. */
     private void removeCgroups() throws IOException, InterruptedException {
         if (cgroups.equals("disabled")) {
             return;
@@ -117,7 +117,7 @@ public final class BridgedNode {
         }
     }
 
-    /** Has services warm themselves before they are ready, as an operator's do; before they are started. */
+    /** Configures services to warm up before they are ready, as an operator's do. Call it before they start. */
     public void warmServices() {
         warmUp = "";
     }
@@ -141,7 +141,7 @@ public final class BridgedNode {
         return "up" + other.number;
     }
 
-    /** Gives the node's own address in the network of the pods. */
+    /** Returns the node's own address in the network of the pods. */
     public String address() {
         return "10.20.0.20" + number;
     }
@@ -159,12 +159,12 @@ public final class BridgedNode {
         return folder;
     }
 
-    /** Gives the source's control socket. */
+    /** Returns the source's control socket. */
     public Path socket() {
         return folder.resolve("source.sock");
     }
 
-    /** Gives the target's control socket. */
+    /** Returns the target's control socket. */
     public Path targetSocket() {
         return folder.resolve("target.sock");
     }
@@ -173,12 +173,12 @@ public final class BridgedNode {
         return testbed.folder().resolve("key");
     }
 
-    /** Gives what it is made of, with its PIDs, mounts and network. */
+    /** Returns the underlying node, with its PIDs, mounts and network. */
     public TestNode node() {
         return node;
     }
 
-    /** Gives the words that run a command on the node. */
+    /** Returns the words that run a command on the node. */
     public List<String> words(String... command) {
         return node.command(List.of(command)).command();
     }
@@ -211,7 +211,7 @@ public final class BridgedNode {
                         quoted(criu), trusted, folder, bridge, pods(template), template, USER, cgroups, quoted(peers));
     }
 
-    /** The lines of the template of its pods, except for those in whose place there are others. */
+    /** Returns the lines of the template of its pods, without the lines that others replace. */
     private String pods(String others) {
         Set<String> keys = others.lines().map(BridgedNode::key).collect(Collectors.toSet());
         return pods.lines().filter(line -> !keys.contains(key(line))).collect(Collectors.joining("\n"));
@@ -244,11 +244,11 @@ public final class BridgedNode {
     }
 
     /**
-     * The same, in which something is different.
+     * Starts a target with another configuration.
      *
      * @param bridge what pods are plugged into
      * @param template further lines of the template, or other ones; sections may follow
-     * @param trusted the users whose pods it takes
+     * @param trusted the users whose pods it accepts
      */
     public void startTarget(String bridge, String template, String trusted) throws Exception {
         target = testbed.add(ServiceProcess.startIn(
@@ -285,16 +285,16 @@ public final class BridgedNode {
     /**
      * Root has a pod of the user made.
      *
-     * @param at its address; null for the next free one
+     * @param at its address, or null for the next free one
      */
     public PodStatus runPod(String name, String at, String... command) throws IOException, RequestException {
         return runPodOf(null, name, at, command);
     }
 
     /**
-     * The same for a pod of a job.
+     * Runs a pod of a job.
      *
-     * @param job its name; null for one of the pod's own
+     * @param job its name, or null for one of the pod's own
      */
     public PodStatus runPodOf(String job, String name, String at, String... command)
             throws IOException, RequestException {
@@ -318,12 +318,12 @@ public final class BridgedNode {
         }
     }
 
-    /** Reads what a pod's command has written, wherever the pod has come from. */
+    /** Reads the output of a pod's command, wherever the pod started. */
     public String said(PodStatus pod) throws IOException {
         return Files.readString(Path.of("/proc/" + pidOf(pod) + "/root/tmp/out"));
     }
 
-    /** Finds the PID by which this JVM knows a pod's init. */
+    /** Finds the PID of a pod's init in this JVM's namespace. */
     public long pidOf(PodStatus pod) throws IOException {
         List<Long> found = new ArrayList<>();
         ProcessHandle.allProcesses()
@@ -336,7 +336,7 @@ public final class BridgedNode {
         return found.get(0);
     }
 
-    /** Looks at the PIDs of a process: this JVM's, the node's and, in a pod, the pod's. */
+    /** Reads the PIDs of a process: this JVM's, the node's and, in a pod, the pod's. */
     private static boolean isCalled(long pid, int inNode) {
         try {
             String[] names = ProcStat.field(Path.of("/proc/" + pid + "/status"), "NSpid")

@@ -24,8 +24,8 @@ import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
 /**
- * An unmodified Open MPI job of six ranks in pods of three nodes, of which one node's pod is moved to another with its
- * address and its connections, while the job computes. All that it makes belongs to the {@link Testbed}. For one
+ * An unmodified Open MPI job of six ranks in pods of three nodes. One node's pod is moved to another node with its
+ * address and its connections, while the job computes. All its resources belong to the {@link Testbed}. It is for one
  * thread.
  */
 public final class MpiAct implements DemoAct {
@@ -119,7 +119,7 @@ public final class MpiAct implements DemoAct {
         });
     }
 
-    /** Counts what the job has said, a line for each hundred rounds. */
+    /** Counts the lines of the job's output. It prints one for each hundred rounds. */
     private static long rounds(Path said) throws IOException {
         return Files.readString(said)
                 .lines()

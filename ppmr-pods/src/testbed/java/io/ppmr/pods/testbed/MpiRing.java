@@ -16,8 +16,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * An MPI program of checked values for Debian's Open MPI and MPICH, and the words that run it over pods, which {@code
- * ppmr pod agent} enters in the place of ssh. Its folder, which pods must see, is removed by close().
+ * An MPI program of checked values for Debian's Open MPI and MPICH, and the words that run it over pods.
+ * {@code ppmr pod agent} replaces ssh and enters the pods. Its folder must be visible to pods. close() removes it.
  */
 public final class MpiRing implements AutoCloseable {
     public static final Duration LIMIT = Patience.of(Duration.ofMinutes(2));
@@ -26,13 +26,13 @@ public final class MpiRing implements AutoCloseable {
             Pattern.compile("result ([0-9a-f]{16}), ([0-9]+) rounds, longest gap ([0-9.]+) s");
 
     /**
-     * A run that has ended.
+     * The result of a run that ended.
      *
      * @param sum over all that was received
      * @param longestGapSeconds for which a rank was without a block
      */
     public record Result(String sum, long rounds, double longestGapSeconds) {
-        /** Finds it in what a run has said. */
+        /** Finds the result in a run's output. */
         public static Result of(String said) throws IOException {
             Matcher result = RESULT.matcher(said);
             if (!result.find()) {
@@ -50,7 +50,7 @@ public final class MpiRing implements AutoCloseable {
         this.ppmr = script("ppmr", "'" + String.join("' '", ServiceProcess.command()) + "'");
     }
 
-    /** Returns why a program of these MPIs cannot be run here; empty if it can. */
+    /** Returns why a program of these MPIs cannot run here, or empty if it can. */
     public static Optional<String> whyNot(String... mpis) throws IOException, InterruptedException {
         for (String mpi : mpis) {
             String compiler = "mpicc." + mpi;
@@ -86,7 +86,7 @@ public final class MpiRing implements AutoCloseable {
         return folder.resolve("mpi-ring-" + mpi).toString();
     }
 
-    /** Gives what pods of this program have beside their addresses: lines of a template. */
+    /** Returns the lines of a template that pods of this program have beside their addresses. */
     public String template() {
         return """
                 tmp = "64m"
@@ -101,9 +101,9 @@ public final class MpiRing implements AutoCloseable {
     }
 
     /**
-     * Writes where the pods are, and gives the file.
+     * Writes the file with the places of the pods, and returns it.
      *
-     * @param pods each one's full name and its service's socket; the first is on the node on which mpirun is started
+     * @param pods each pod's full name and its service's socket; the first is on the node of mpirun
      */
     private Path pods(List<String> pods) throws IOException {
         StringBuilder lines = new StringBuilder("# of this test\n");
@@ -127,7 +127,7 @@ public final class MpiRing implements AutoCloseable {
         return String.join(",", hosts);
     }
 
-    /** Gives the words that run a program on two ranks a pod. */
+    /** Returns the words that run a program on two ranks for each pod. */
     public List<String> openMpi(List<String> pods) throws IOException {
         return Command.words(
                 "mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent %s --mca plm_rsh_no_tree_spawn 1"
@@ -137,7 +137,7 @@ public final class MpiRing implements AutoCloseable {
     }
 
     /**
-     * Gives the same words for MPICH.
+     * Returns these words for MPICH.
      *
      * @param address of the node on which it is started
      * @param limit after which a run is ended: some of Debian's MPICH hang in MPI_Finalize, independent of the

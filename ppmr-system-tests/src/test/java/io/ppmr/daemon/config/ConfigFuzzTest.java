@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A configuration file in which anything stands; all mistakes are told by name. */
+/** A configuration file with any content. All mistakes are reported by name. */
 class ConfigFuzzTest {
     private static final String[] WORDS = {
         "[",
@@ -102,7 +102,7 @@ class ConfigFuzzTest {
 
     private Path file(byte[] input) throws Exception {
         Path file = directory.resolve("config.toml");
-        // A file that is written over is flushed to the disk at once.
+        // An overwritten file is flushed to the disk at once.
         Files.deleteIfExists(file);
         return Files.write(file, input);
     }

@@ -31,7 +31,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests what users of a node say to a service's control socket: lines of any bytes, and requests of any content. */
+/**
+ * Tests the input from a node's users at a service's control socket: lines of any bytes, and requests of any content.
+ */
 class ControlFuzzTest {
     private static final Duration LIMIT = Duration.ofSeconds(5);
     private static final List<byte[]> REQUESTS = Stream.of(
@@ -121,7 +123,7 @@ class ControlFuzzTest {
                 .allocatesAtMost(512 * 1024, 500);
     }
 
-    /** A connection on which this comes; all of its lines are requests. */
+    /** Simulates a connection with this input. All of its lines are requests. */
     private void connect(byte[] input) throws IOException {
         try (SocketChannel caller = SocketChannel.open(server.getLocalAddress());
                 LineChannel called = LineChannel.ofService(server.accept())) {

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The manifest of a kept copy that somebody has changed, most of them with the right checksum. */
+/** The manifest of a kept copy that was changed. Most of them have the right checksum. */
 class ManifestFuzzTest {
     private static final ImageManifest ONE = new ImageManifest(
             "0.1.0",
@@ -86,7 +86,7 @@ class ManifestFuzzTest {
 
     private void read(byte[] input) throws IOException {
         Path file = directory.resolve(ImageManifest.FILE_NAME);
-        // A file that is written over is flushed to the disk at once.
+        // An overwritten file is flushed to the disk at once.
         Files.deleteIfExists(file);
         Files.write(file, input);
         ImageManifest read = ImageManifest.read(directory);

@@ -111,7 +111,7 @@ class FrameFuzzTest {
     private final FilePrefixFrame head = new FilePrefixFrame();
     private final ReleaseFrame release = new ReleaseFrame();
     private final ValueFrame value = new ValueFrame();
-    /** The sum of all that was read; not private, so that the compilers take it for wanted. */
+    /** The sum of all read values. It is not private, so that the compilers do not remove it. */
     long sum;
 
     private static byte[] bytes(DirectBuffer frame, int length) {
@@ -146,7 +146,7 @@ class FrameFuzzTest {
             valid.add(bytes(out, ValueFrame.encode(out, 0, type, 1, 2, 3)));
         }
         valid.add(message(MESSAGES.get(0)));
-        // A frame whose rest has not come yet is no refusal.
+        // An incomplete frame is no refusal.
         return new Fuzz(
                 FuzzPlan.FRAMES, new Mutator(valid, 4096), List.of(ProtocolException.class, EOFException.class));
     }
@@ -169,9 +169,9 @@ class FrameFuzzTest {
     }
 
     /**
-     * Frames of a long message, each by four bytes of the input: its type, how long it is, where in a Begin of ten
-     * thousand ranks its bytes are taken from, and one bit of it that is changed. Whole frames as inputs would be too
-     * many bytes to try many.
+     * Frames of a long message, each by four bytes of the input. They are its type, its length, the offset of its bytes
+     * in a Begin of ten thousand ranks, and one bit that is changed. Whole frames as inputs would be too many bytes to
+     * try many.
      */
     private static Fuzz parts() {
         List<DirectBuffer> frames = LONG_FRAMES;
@@ -182,8 +182,8 @@ class FrameFuzzTest {
             whole[4 * i + 3] = -1;
         }
         return new Fuzz(FuzzPlan.MESSAGE_PARTS, new Mutator(List.of(whole), 4 * 64), List.of(ProtocolException.class))
-                // What the input stands for is longer: four bytes for a frame of 64 KiB, whose places and names become
-                // objects of some dozen times as much, message after message.
+                // The input represents more bytes. Four bytes are a frame of 64 KiB, whose places and names become
+                // objects of some dozen times that size, message after message.
                 .allocatesAtMost(16 << 20, 12 * Frame.MAX_FRAME_BYTES);
     }
 
@@ -210,7 +210,7 @@ class FrameFuzzTest {
         }
     }
 
-    /** As ControlLink goes through what it has received. */
+    /** Reads as ControlLink reads its received bytes. */
     private void readFrames(byte[] input) throws Exception {
         UnsafeBuffer in = new UnsafeBuffer(input);
         MessageParts parts = new MessageParts(MessageParts.ReassemblyBudget.forOneConnection());

@@ -78,7 +78,7 @@ class CriuAsUserInGuest {
     private static final String MOVES = "moves";
     private static final String NO_IPC = "checkpoint: Task ";
 
-    /** The line of CRIU's log that says what failed, without its time and place. */
+    /** Returns the line of CRIU's log with the failure, without its time and place. */
     private static final Pattern REASON = Pattern.compile("Error \\([^)]*\\): (.*?)(?: \\||$)");
 
     private static final Pattern OWN = Pattern.compile("(lacks [0-9a-f]+ in its bounding set|kept " + CAPABILITY + ")");
@@ -101,11 +101,14 @@ class CriuAsUserInGuest {
      * @param name its name in kinds-job
      * @param what it, for people
      * @param prefix what starts it, to which kinds-job is appended
-     * @param asUser what is to come of it with CRIU as the user
-     * @param asRoot the same with CRIU as root
+     * @param asUser its expected outcome with CRIU as the user
+     * @param asRoot its expected outcome with CRIU as root
      */
     private record Kind(String name, String what, List<String> prefix, String asUser, String asRoot) {
-        /** Those whose copy cannot be beside its original on one node: they have a port, a lock or a number of it. */
+        /**
+         * Those whose copy cannot be beside its original on one node, because they have a port, a lock or a number of
+         * it.
+         */
         private static final Set<String> ALONE = Set.of("tcp-listening", "tcp-established", "udp", "locks", "terminal");
 
         boolean alone() {
@@ -225,7 +228,7 @@ class CriuAsUserInGuest {
                 .create("criu", programs);
     }
 
-    /** Puts CRIU where every user can start it: the launcher's own copy may be in a home of root's. */
+    /** Installs CRIU where every user can start it, because the launcher's own copy may be in a home of root's. */
     @BeforeAll
     static void install() throws Exception {
         List<String> words =
@@ -236,7 +239,7 @@ class CriuAsUserInGuest {
             return;
         }
         String root = words.get(0).substring(0, inside);
-        // Not in /tmp, which is an overlay here.
+        // The folder is not in /tmp, which is an overlay here.
         install = Files.createTempDirectory(Path.of("/dev/shm"), "ppmr-criu");
         Files.setPosixFilePermissions(install, PosixFilePermissions.fromString("rwxr-xr-x"));
         Path copy = install.resolve("criu");
@@ -246,7 +249,7 @@ class CriuAsUserInGuest {
                 words.stream().map(word -> word.replace(root, copy.toString())).toList();
     }
 
-    /** So that a job can have a hard limit above the service's. */
+    /** This allows a job to have a hard limit above the service's. */
     @BeforeAll
     static void lowerALimit() throws Exception {
         run("prlimit", "--pid", "" + ProcessHandle.current().pid(), "--msgqueue=1000:1000");
@@ -274,7 +277,7 @@ class CriuAsUserInGuest {
         }
     }
 
-    /** Ends all processes of the test's user; no other process has that number in the guest. */
+    /** Ends all processes of the test's user. No other process has that number in the guest. */
     private void endAll() throws Exception {
         Conditions.until("the user's processes have ended", () -> {
             List<ProcessHandle> left = ProcessHandle.allProcesses()
@@ -340,7 +343,7 @@ class CriuAsUserInGuest {
             return text.isEmpty() ? -1 : Long.parseLong(text);
         }
 
-        /** Waits until so many more turns are done, or one has failed. */
+        /** Waits until this number of further turns is done, or one failed. */
         void requireTurns(long more) throws Exception {
             long before = turns();
             Path failed = directory.resolve("failed");
@@ -368,7 +371,7 @@ class CriuAsUserInGuest {
         }
 
         /**
-         * Returns {@link #MOVES}, or where it failed and why.
+         * Returns {@link #MOVES}, or the place and the reason of the failure.
          *
          * @param alone whether the original ends before the restart, which could not be undone in a migration
          */
@@ -440,7 +443,7 @@ class CriuAsUserInGuest {
                 asUser.probe().toString());
     }
 
-    /** Last, since it takes minutes. */
+    /** This is last, because it takes minutes. */
     @Order(Integer.MAX_VALUE)
     @Test
     void shouldMoveTheseKindsAndFailByNameWithTheOthers() throws Exception {
@@ -464,7 +467,7 @@ class CriuAsUserInGuest {
         return RightsBounds.standard(base.resolve("rights"));
     }
 
-    /** Root's CRIU opens what has come into the place of the job's file; the user's can open it only as the user. */
+    /** Root's CRIU opens the replacement of the job's file. The user's CRIU can open it only as the user. */
     @Test
     void shouldOpenNothingOfRootsWhenAFileIsExchangedForALinkMeanwhile() throws Exception {
         Path secret = Files.writeString(base.resolve("roots"), "0123456789");
@@ -508,8 +511,8 @@ class CriuAsUserInGuest {
     }
 
     /**
-     * The image is the user's, who can write into it that the copy has the capability. An image that says so is made by
-     * a job that has it.
+     * The image belongs to the user, who can write into it that the copy has the capability. A job that has the
+     * capability makes an image with it.
      */
     @Test
     void shouldSetNothingGoingThatHasKeptTheCapability() throws Exception {
@@ -589,7 +592,7 @@ class CriuAsUserInGuest {
         }
     }
 
-    /** CRIU is root's then, in both services: the user is one whom the operator trusts on that target. */
+    /** CRIU then runs as root in both services, because the operator trusts the user on that target. */
     @Test
     void shouldStreamATrustedUsersJobThroughBothServices() throws Exception {
         Checkpointer streamed = new CheckpointerSettings.Criu(

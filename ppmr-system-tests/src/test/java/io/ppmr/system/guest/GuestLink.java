@@ -9,14 +9,14 @@ import java.util.concurrent.TimeUnit;
 final class GuestLink {
     private GuestLink() {}
 
-    /** Takes the source's link down; {@link #up} mends it. */
+    /** Sets the source's link down. {@link #up} restores it. */
     static void down() throws Exception {
         run("ip", "link", "set", "v0", "down");
     }
 
     /**
-     * Takes the link of the end that does not copy down. Soft-RoCE's connection manager does not recover from sending
-     * by a link that is down on its own side, and the end that copies sends.
+     * Sets the link down at the end that does not copy. Soft-RoCE's connection manager does not recover from sending by
+     * a link that is down on its own side. The end that copies sends.
      */
     static void downFor(RdmaMode mode) throws Exception {
         run("ip", "link", "set", mode == RdmaMode.READ ? "v0" : "v1", "down");

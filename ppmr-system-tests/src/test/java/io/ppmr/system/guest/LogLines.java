@@ -4,7 +4,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 
-/** Keeps what is logged while it is open, which goes to standard error. */
+/** Keeps the log records while it is open. They go to standard error. */
 final class LogLines implements AutoCloseable {
     private final PrintStream ordinary = System.err;
     private final ByteArrayOutputStream lines = new ByteArrayOutputStream();

@@ -17,12 +17,12 @@ import org.junit.jupiter.api.io.TempDir;
 import picocli.CommandLine;
 
 /**
- * The benchmark of a transfer over RDMA, once and with few bytes: that it runs and what its result says. What the ratio
- * should be is not for an emulated machine.
+ * Runs the benchmark of a transfer over RDMA once, with few bytes. Tests that it runs, and tests its result. The
+ * expected ratio is not for an emulated machine.
  */
 @Timeout(value = 200, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RdmaBenchInGuest {
-    /** The folder from which {@link RdmaGuestIT} takes the benchmarks. Nothing else here may depend on them. */
+    /** The folder of the benchmarks for {@link RdmaGuestIT}. Nothing else here may depend on them. */
     static final Path CLASSES = Path.of("bench/target/classes");
 
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));

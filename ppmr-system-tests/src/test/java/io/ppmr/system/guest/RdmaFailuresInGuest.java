@@ -24,13 +24,13 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
-/** Tests what goes wrong on an RDMA network: each is said by name, in time, and every pull is answered once. */
+/** Tests the failures of an RDMA network. Each is reported by name, in time, and every pull is answered once. */
 class RdmaFailuresInGuest {
     private static final int CHUNK_BYTES = 128 * 1024;
     private static final int CHUNKS = 32;
     private static final Duration SHORT = Duration.ofSeconds(3);
     private static final Duration LONG = Patience.of(Duration.ofSeconds(60));
-    /** For what the kernel and the emulation add. */
+    /** The delay that the kernel and the emulation add. */
     private static final long SLACK_MS = 6_000;
 
     private final BufferPool sourcePool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
@@ -67,7 +67,7 @@ class RdmaFailuresInGuest {
         assertTrue(why.contains("resolving the address"), why);
     }
 
-    /** Returns what a connection to there says, which must come in time. */
+    /** Returns the error of a connection to that address, which must arrive in time. */
     private String refused(InetSocketAddress at) {
         long startNs = System.nanoTime();
         IOException failure =
@@ -163,7 +163,8 @@ class RdmaFailuresInGuest {
             puller.pull(0, block, 0, 0);
             Loopback.until("the first pull is answered", LONG, () -> answers.answer(0) != null);
             assertEquals(AnswerBook.PULLED, answers.answer(0));
-            // A few may be posted before the error is known; each is answered, and soon one says why it fails.
+            // A few may be posted before the error is detected. Each is answered, and soon one has the reason of its
+            // failure.
             int pulls = 1;
             do {
                 int pull = pulls++;

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.Timeout;
 
-/** Runs all tests that need RDMA in one boot of the guest; without the native library they are skipped. */
+/** Runs all tests that need RDMA in one boot of the guest. Without the native library they are skipped. */
 @Tag("guest")
 @Tag("soak")
 class RdmaGuestIT {

@@ -64,8 +64,8 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * Real migrations over soft-RoCE: both mounts, the job that checkpoints itself, a device for each service. The one
- * that ends well goes by RDMA Write, the other one by RDMA Read.
+ * Real migrations over soft-RoCE, with both mounts, the job that checkpoints itself, and a device for each service. The
+ * successful one uses RDMA Write, and the other one RDMA Read.
  */
 @Timeout(value = 200, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RdmaMigrationInGuest {
@@ -74,7 +74,7 @@ class RdmaMigrationInGuest {
     private static final JobUser USER = new JobUser(20001, 20001);
     private static final Duration LONG = Patience.of(Duration.ofSeconds(90));
     private static final Duration CONNECT = Patience.of(Duration.ofSeconds(60));
-    /** Longer than a device takes to give its peer up, so that the control connection outlives it. */
+    /** This is longer than a device's time limit for its peer, so that the control connection outlives it. */
     private static final Duration SILENCE = Duration.ofSeconds(80);
 
     private static final long DOWN_NS = TimeUnit.SECONDS.toNanos(14);
@@ -144,7 +144,7 @@ class RdmaMigrationInGuest {
         source.start();
     }
 
-    /** RDMA that remembers the pool which it was given. */
+    /** RDMA that stores its pool. */
     private record Noting(RdmaTransport inner, AtomicReference<BufferPool> pool) implements Transport {
         @Override
         public String unusable() {
@@ -170,7 +170,10 @@ class RdmaMigrationInGuest {
         }
     }
 
-    /** Reads all that a target could read by RDMA in the session of the next job; how many bytes are not zero. */
+    /**
+     * Reads all memory that a target could read by RDMA in the session of the next job. Returns the number of bytes
+     * that are not zero.
+     */
     private static int leftForTheNextTarget(BufferPool pool) throws Exception {
         PoolGeometry geometry = pool.geometry();
         BufferPool reader = new BufferPool(geometry);
@@ -287,7 +290,7 @@ class RdmaMigrationInGuest {
         return report;
     }
 
-    /** Starts the job with so much memory and waits until it computes; gives the words that say what it computes. */
+    /** Starts the job with this amount of memory and waits until it computes. Returns the words of its computation. */
     private List<String> startJob(int sizeMib) throws Exception {
         List<String> computation = new ArrayList<>(List.of(
                 PROGRAMS.resolve("selfckpt-job").toString(),

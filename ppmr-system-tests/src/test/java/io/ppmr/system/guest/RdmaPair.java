@@ -19,7 +19,7 @@ import java.util.function.Consumer;
 /**
  * Two ends in this process, each on its own device of the guest: the source at 10.77.0.1, the target at 10.77.0.2.
  *
- * @param path the source's end, which knows where it may write if it writes
+ * @param path the source's end, which has the target's memory if it writes
  * @param peer the target's, proved
  */
 record RdmaPair(SourcePath path, Transport.TransportPeer peer) {
@@ -49,7 +49,7 @@ record RdmaPair(SourcePath path, Transport.TransportPeer peer) {
         return InetAddress.getByAddress(new byte[] {10, 77, 0, (byte) last});
     }
 
-    /** An attack by somebody else while the two join. */
+    /** An attack by another peer while the two connect. */
     interface Attack {
         /** Called when the target listens and before the source connects. */
         void begin(int port) throws Exception;
@@ -61,7 +61,7 @@ record RdmaPair(SourcePath path, Transport.TransportPeer peer) {
         return join(transport, source, target, onExporterFailure, port -> {});
     }
 
-    /** Both ends as a migration joins them; where that fails nothing of them is left. */
+    /** Returns both ends connected as in a migration. Closes everything if that fails. */
     static RdmaPair join(
             RdmaTransport transport,
             BufferPool source,

@@ -51,7 +51,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A rail over soft-RoCE beside one over TCP: at once, one in the other's place, and back. */
+/** A rail over soft-RoCE beside one over TCP. They work at once, one in the other's place, and back. */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RdmaRailsInGuest {
     private static final int ATTEMPT = 3;
@@ -62,7 +62,7 @@ class RdmaRailsInGuest {
     private static final byte UNTOUCHED = 0x5A;
     private static final Duration LONG = Patience.of(Duration.ofSeconds(60));
     private static final int CONNECT_MS = 3_000;
-    /** Detection takes 2 s, and the emulation its time for the rest; the device itself gives up after about 8 s. */
+    /** Detection takes 2 s, and the rest is the emulation's time. The device itself fails after about 8 s. */
     private static final long LIMIT_MS = 7_000;
 
     private final RdmaTransport transport = RdmaTransport.load(RdmaMode.WRITE);
@@ -72,7 +72,7 @@ class RdmaRailsInGuest {
     private final List<RailFigures> figures = List.of(new RailFigures("ib0"), new RailFigures("eth0"));
     private final List<String> failures = new CopyOnWriteArrayList<>();
     private final List<RailEnded> ended = new CopyOnWriteArrayList<>();
-    /** Of each chunk the rounds in which it came back. */
+    /** The rounds in which each chunk was released. */
     private final AtomicIntegerArray released = new AtomicIntegerArray(CHUNKS);
 
     private final Thread pump = new Thread(this::pump, "test-control");
@@ -84,10 +84,10 @@ class RdmaRailsInGuest {
     private int round;
     private volatile boolean over;
 
-    /** Takes chunks whose bytes are what their round and place say, each of them once a round. */
+    /** Receives chunks whose bytes are determined by their round and place, each of them once a round. */
     private final class Taken implements Arrivals {
         private final List<String> broken = new CopyOnWriteArrayList<>();
-        /** Of each slot the rounds in which something was shown. */
+        /** The rounds in which something was shown, for each slot. */
         private final AtomicIntegerArray shown = new AtomicIntegerArray(CHUNKS);
 
         @Override
@@ -112,7 +112,7 @@ class RdmaRailsInGuest {
 
         @Override
         public void onChunkAborted(ChunkFrame chunk) {
-            // It comes again by the other rail.
+            // It arrives again by the other rail.
         }
 
         @Override
@@ -161,7 +161,7 @@ class RdmaRailsInGuest {
         server.close();
     }
 
-    /** Carries what both ends say over the control connection. */
+    /** Carries both ends' messages over the control connection. */
     private void pump() {
         try {
             while (!over) {
@@ -243,7 +243,7 @@ class RdmaRailsInGuest {
         }
     }
 
-    /** Every chunk has come back from this round, and was shown once in each. */
+    /** Every chunk was released in this round, and was shown once in each. */
     private void awaitAll() throws Exception {
         for (int chunk = 0; chunk < CHUNKS; chunk++) {
             int one = chunk;
@@ -257,7 +257,7 @@ class RdmaRailsInGuest {
         return taken.broken.isEmpty() && failures.isEmpty();
     }
 
-    /** Nothing comes to these ends of the pair of links any more, and nobody hears that. */
+    /** Nothing arrives at these ends of the pair of links, and neither end is notified. */
     private static void cut(String ends) throws Exception {
         GuestLink.run("nft", "add table ip ppmr_cut");
         GuestLink.run("nft", "add chain ip ppmr_cut in { type filter hook prerouting priority 0 ; }");
@@ -290,12 +290,14 @@ class RdmaRailsInGuest {
         System.out.println("both rails: " + figures);
     }
 
-    /** If it is the source that hears nothing, chunks have come that it does not know of: the target's word counts. */
+    /**
+     * If only the source receives nothing, chunks arrived whose acknowledgement it lacks. The target's message counts.
+     */
     @ParameterizedTest
     @ValueSource(strings = {"v0, v1", "v0", "v1"})
     void shouldBringTheRestOnceByTheOtherRailAndUseTheOneOverRdmaAgainWhenItWasCut(String ends) throws Exception {
         openBoth();
-        // A machine that is slow enough has had it taken for lost before; while nothing is under way it is not.
+        // A very slow machine regarded it as lost before. While nothing is under way, it does not.
         Loopback.until("it is there", LONG, () -> figures.get(RDMA).state().equals("up"));
         long before = figures.get(RDMA).arrivedChunks();
         long losses = figures.get(RDMA).losses();
@@ -317,7 +319,9 @@ class RdmaRailsInGuest {
         assertTrue(figures.get(RDMA).arrivedChunks() > before + counted, figures.toString());
     }
 
-    /** The source is not asked whether it has closed its end: what the network still carries would be no better. */
+    /**
+     * The test does not query the source's close, because the network's remaining traffic would be equally unreliable.
+     */
     @Test
     void shouldLetNothingLandWhenTheTargetHasEndedTheRail() throws Exception {
         RailSender.RailConnection line = connect(RDMA, 1, failures::add);

@@ -28,21 +28,21 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** A transfer beside the same one made by ib_read_bw(1), and what it allocates. */
+/** Compares a transfer with one by ib_read_bw(1), and measures its allocation. */
 class RdmaSpeedInGuest {
     private static final int CHUNK_BYTES = 128 * 1024;
     private static final int CHUNKS = 32;
     private static final int IN_FLIGHT = 16;
     private static final int READS = 300;
     private static final int ROUNDS = 5;
-    /** A round in which ib_read_bw itself changed by more than this says more about the machine than about us. */
+    /** A round in which ib_read_bw itself changed by more than this shows the machine's variation, and not ours. */
     private static final double STEADY = 0.2;
 
     private static final int MOST_ROUNDS = 12;
     private static final int MOST_SETS = 3;
     private static final double LEAST_SHARE = 0.9;
     private static final double MIB = 1 << 20;
-    /** DiSNI allocates when the connection is looked at, four times a second, whatever is pulled. */
+    /** DiSNI allocates at each check of the connection, four times a second, for any rate of pulls. */
     private static final long LOOK_MS = 250;
 
     private static final long BYTES_A_LOOK = 200;
@@ -55,7 +55,7 @@ class RdmaSpeedInGuest {
     private RdmaPair pair;
     private ChunkPuller puller;
 
-    /** Counts what has come; allocates nothing. */
+    /** Counts arrivals, and allocates nothing. */
     private final class Counting implements PullListener {
         private final AtomicInteger arrived = new AtomicInteger();
         private final CRC32C crc = new CRC32C();
@@ -109,7 +109,7 @@ class RdmaSpeedInGuest {
         String said = bytes + " bytes for " + 2 * READS + " chunks and about " + looks + " looks at the connection";
         System.out.println("allocated: " + said);
         assertEquals(List.of(), failures);
-        // The smallest object has 16 bytes; a thread that waits may take some.
+        // The smallest object has 16 bytes. A waiting thread may allocate some.
         assertTrue(bytes < looks * BYTES_A_LOOK + 8L * 2 * READS, said);
     }
 
@@ -119,7 +119,7 @@ class RdmaSpeedInGuest {
     void shouldBeAsFastAsIbReadBwBesideTheSameMessageSizeAndDepth() throws Exception {
         pull(READS);
         List<Double> medians = new ArrayList<>();
-        // What else runs on the host for a while takes more from two JVMs than from two programs in C.
+        // Temporary load on the host slows two JVMs more than two programs in C.
         while (medians.size() < MOST_SETS && medians.stream().noneMatch(median -> median >= LEAST_SHARE)) {
             medians.add(medianShare());
         }
@@ -138,7 +138,7 @@ class RdmaSpeedInGuest {
             double ours = pull(READS);
             double theirsAgain = ibReadBw();
             double share = ours / ((theirs + theirsAgain) / 2);
-            // It prints 0 where it could not measure the processor's clock.
+            // It prints 0 if it could not measure the processor's clock.
             boolean measured = theirs > 0 && theirsAgain > 0;
             boolean counts = measured && Math.abs(theirs - theirsAgain) <= STEADY * Math.max(theirs, theirsAgain);
             System.out.printf(
@@ -157,7 +157,7 @@ class RdmaSpeedInGuest {
         return shares.get(ROUNDS / 2);
     }
 
-    /** Pulls so many chunks with so many in flight; MiB a second. */
+    /** Pulls a number of chunks with a number in flight. Returns MiB a second. */
     private double pull(int reads) {
         RemoteBlock block = new RemoteBlock();
         long key = pair.exporter().key();
@@ -212,7 +212,7 @@ class RdmaSpeedInGuest {
         }
     }
 
-    /** Returns what the client prints; its server may not listen yet. */
+    /** Returns the client's output. Its server may not listen yet. */
     private static String firstAnswer(List<String> client) throws Exception {
         long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
         while (true) {

@@ -36,8 +36,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /**
- * Other hosts of the fabric, or other users of the source's node, while a source and a target join: each attack costs
- * who makes it his own connection, and the join continues.
+ * Other hosts of the fabric, or other users of the source's node, attack while a source and a target connect. Each
+ * attack costs only the attacker's own connection, and the connection setup continues.
  */
 class RdmaStrangersInGuest {
     private static final Path STRANGER =
@@ -117,7 +117,7 @@ class RdmaStrangersInGuest {
         assertEquals(List.of(), failures);
     }
 
-    /** The order in which a session ends them: the peer, then the listener that it came by. */
+    /** The order in which a session ends them is the peer, and then its listener. */
     @Test
     void shouldLeaveNothingUndestroyedWhenThePeerIsClosedBeforeItsListener() throws Exception {
         for (boolean lateProof : new boolean[] {false, true}) {
@@ -137,7 +137,7 @@ class RdmaStrangersInGuest {
                 Transport.TransportPeer peer = listener.accept(RdmaPair.source(), LONG, () -> !source.isAlive());
                 assertNotNull(peer, "a connection has come");
                 if (lateProof) {
-                    // The proof is never asked for: the control connection is lost before it comes.
+                    // The proof is never requested, because the control connection is lost before.
                     assertNotNull(real[0]);
                 } else {
                     MemoryProof other =
@@ -186,7 +186,7 @@ class RdmaStrangersInGuest {
 
     @Test
     void shouldSayWhichDeviceCannotBeOpened() throws Exception {
-        // As a control group refuses it: root is, too, and the file's mode says nothing of it.
+        // A cgroup refuses it in this way, even for root, independently of the file's mode.
         Path none = Files.createTempDirectory("no-devices");
         GuestLink.run("mknod", none.resolve("rdma_cm").toString(), "c", "240", "1");
         Files.setPosixFilePermissions(none.resolve("rdma_cm"), PosixFilePermissions.fromString("rw-rw-rw-"));
@@ -199,7 +199,7 @@ class RdmaStrangersInGuest {
         assertNull(transport.unusable());
     }
 
-    /** Asks so often from there, and waits until the requests are out. */
+    /** Sends this number of requests from there, and waits until they are out. */
     private void asks(String from, int port, int times) throws Exception {
         Process process = new ProcessBuilder(
                         STRANGER.toString(), from, "10.77.0.2", String.valueOf(port), String.valueOf(times))

@@ -34,14 +34,14 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Tests the contract of every transport whose source sends, over RDMA Write, and what a source may write: the pool of
- * its own session, for as long as that lasts.
+ * Tests the contract of every transport whose source sends, over RDMA Write. Tests that a source may write only the
+ * pool of its own session, and only during the session.
  */
 class RdmaWriteInGuest extends SendContract {
     private static final Duration LONG = Patience.of(Duration.ofSeconds(60));
     private static final long RING_ENTRY_BYTES = 64;
     private static final byte UNTOUCHED = 0x5A;
-    /** DiSNI allocates when the connection is looked at, by both ends a few times a second, whatever is written. */
+    /** DiSNI allocates at each check of the connection, by both ends a few times a second, for any rate of writes. */
     private static final long BYTES_A_LOOK = 400;
 
     private static final long LOOK_MS = 250;
@@ -57,7 +57,7 @@ class RdmaWriteInGuest extends SendContract {
         return join(transport, target, arrivals, 0);
     }
 
-    /** Joins, and tells the source that the pool is so far from where it is. */
+    /** Connects, and sends the source a wrong address of the pool, at this distance. */
     private Ends join(RdmaTransport by, BufferPool target, Arrivals arrivals, long poolShift) throws Exception {
         pair = RdmaPair.join(by, sourcePool, target, failures::add);
         ChunkReceiver taking = (ChunkReceiver) pair.peer().open(arrivals);
@@ -132,7 +132,7 @@ class RdmaWriteInGuest extends SendContract {
         assertEquals(List.of(), failures);
     }
 
-    /** Another pool of the same process, and what lies before and behind the session's own. */
+    /** Another pool of the same process, and the memory before and behind the session's own. */
     @Test
     void shouldRefuseAWriteIntoMemoryThatIsNotTheSessions() throws Exception {
         BufferPool others = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
@@ -223,7 +223,7 @@ class RdmaWriteInGuest extends SendContract {
             send(chunk, 100);
             awaitRelease(chunk);
         }
-        // The next one is told of in entry 0, where the last entry was due.
+        // The next chunk is announced in entry 0, where the last entry was due.
         send(entries, 100);
         Loopback.until(
                 "the target reports the error",
@@ -234,7 +234,10 @@ class RdmaWriteInGuest extends SendContract {
         assertEquals(entries, taken.count());
     }
 
-    /** Joins with a ring that is so many entries further on and has so many fewer; gives how many the source knows. */
+    /**
+     * Connects with a ring that starts a number of entries later and has fewer entries. Returns the number of the
+     * source's entries.
+     */
     private int join(int shift, int fewer) throws Exception {
         pair = RdmaPair.join(transport, sourcePool, targetPool, failures::add);
         receiver = (ChunkReceiver) pair.peer().open(taken);
@@ -299,7 +302,7 @@ class RdmaWriteInGuest extends SendContract {
                 bytes + " bytes for " + rounds * CHUNKS + " chunks and about " + looks + " looks at the connection";
         System.out.println("allocated by writes: " + said);
         assertEquals(List.of(), failures);
-        // The smallest object has 16 bytes; a thread that waits may take some.
+        // The smallest object has 16 bytes. A waiting thread may allocate some.
         assertTrue(bytes < looks * BYTES_A_LOOK + 8L * rounds * CHUNKS, said);
     }
 
@@ -331,7 +334,7 @@ class RdmaWriteInGuest extends SendContract {
         return sum;
     }
 
-    /** Takes everything, and allocates nothing. */
+    /** Receives everything, and allocates nothing. */
     private static final class Silent implements Arrivals {
         private final ByteBuffer place = ByteBuffer.allocate(0);
 

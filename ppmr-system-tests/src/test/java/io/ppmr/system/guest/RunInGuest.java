@@ -14,10 +14,10 @@ import org.junit.platform.launcher.core.LauncherFactory;
 
 /**
  * Runs test classes inside the guest and prints one line for each test, which {@link TestsInGuest} outside reads.
- * Arguments: names of classes, of this package where they have none of their own.
+ * Arguments: names of classes. They are of this package if they name none.
  */
 public final class RunInGuest {
-    /** The beginning of a line about a test; a tab follows, then the outcome, the test and the reason. */
+    /** The beginning of a line about a test. A tab follows, and then the outcome, the test and the reason. */
     static final String MARK = "@@ppmr-test";
 
     /** The system property with the tags whose tests are left out, inside as outside. */

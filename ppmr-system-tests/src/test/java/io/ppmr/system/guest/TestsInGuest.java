@@ -19,16 +19,18 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.DynamicTest;
 
 /**
- * Runs test classes in one boot of the guest and shows each of their tests as one of its own. Where there is no guest
- * each class is skipped with the reason. Blocks its caller until the guest has ended.
+ * Runs test classes in one boot of the guest and shows each of their tests as one of its own. Without a guest, each
+ * class is skipped with the reason. Blocks its caller until the guest ends.
  */
 final class TestsInGuest {
-    /** The time that a guest may take in all, on a machine that does nothing else. */
+    /** The total time limit of a guest on an otherwise idle machine. */
     static final int LIMIT_S = 840;
 
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final Path LIBRARY = HOME.resolve("ppmr-transport-rdma/target/native");
-    /** An emulated processor takes several times longer for everything, and tests there wait as much longer. */
+    /**
+     * An emulated processor is several times slower, and tests there have time limits that are longer by that factor.
+     */
     private static final int SLOWER = 4;
 
     private static final int NO_GUEST = 77;
@@ -91,7 +93,10 @@ final class TestsInGuest {
                 .map(name -> DynamicTest.dynamicTest(name, () -> Assumptions.abort(name + ": " + reason)));
     }
 
-    /** Ours, and the benchmarks with the one library that only they need; where they were not built, ours. */
+    /**
+     * Our classes, and the benchmarks with the one library that only they need. Without built benchmarks, it has only
+     * our classes.
+     */
     private static String classPath() throws IOException {
         StringBuilder path = new StringBuilder(System.getProperty("java.class.path"));
         Path bench = HOME.resolve(RdmaBenchInGuest.CLASSES);

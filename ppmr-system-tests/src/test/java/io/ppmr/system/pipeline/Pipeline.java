@@ -49,8 +49,8 @@ import java.util.function.Supplier;
 import java.util.stream.IntStream;
 
 /**
- * The whole data path in one JVM, from the source's view to the target's, over real sockets and without FUSE: what is
- * tested on it is the same code that a mount drives.
+ * The whole data path in one JVM, from the source's view to the target's, over real sockets and without FUSE. The
+ * tested code is the code that a mount drives.
  */
 public final class Pipeline implements AutoCloseable {
     private static final long SILENCE_NS = TimeUnit.SECONDS.toNanos(30);
@@ -108,7 +108,7 @@ public final class Pipeline implements AutoCloseable {
         Joined join(BufferPool source, BufferPool target, Consumer<String> onFailure) throws Exception;
     }
 
-    /** Joins them where the transport says something over the control connection, too. */
+    /** Connects them where the transport also sends messages over the control connection. */
     @FunctionalInterface
     interface LinkedJoining {
         Joined join(
@@ -234,7 +234,7 @@ public final class Pipeline implements AutoCloseable {
         return failure.get();
     }
 
-    /** As the migration does it on both sides: whoever waits is woken. */
+    /** Each waiting thread is woken, as in a migration on both sides. */
     private void fail(String reason) {
         if (failure.compareAndSet(null, reason)) {
             Thread thread = new Thread(

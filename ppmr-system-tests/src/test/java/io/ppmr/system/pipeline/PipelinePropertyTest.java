@@ -35,9 +35,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Tests that all that is written, in any order and with any delays on the way, is read as it was written, where the
- * image fits pool and staging or is written in ascending order; else the migration fails with a message that names the
- * cause. It never is stopped.
+ * Tests that all written bytes, in any order and with any delays on the way, are read as they were written. This
+ * applies where the image fits pool and staging or is written in ascending order. Otherwise the migration fails with a
+ * message that names the cause. It never hangs.
  */
 public class PipelinePropertyTest {
     private static final Logger LOG = LoggerFactory.getLogger(PipelinePropertyTest.class);
@@ -48,7 +48,7 @@ public class PipelinePropertyTest {
     private static final List<ChunkWay> WAYS = List.of(ChunkWay.values());
     private static final Duration STALL = Duration.ofSeconds(8);
     private static final long STANDSTILL_S = 20;
-    /** A file of more pieces in random order takes minutes, and shows what one of so many shows. */
+    /** A file of more pieces in random order takes minutes, and shows nothing more. */
     private static final int MOST_PIECES = 4_000;
 
     private enum Order {
@@ -181,7 +181,7 @@ public class PipelinePropertyTest {
         run(chosen, "seed " + seed + ": " + chosen, new Pipeline(chosen.shape, joining));
     }
 
-    /** Runs a case over a transport that says something over the control connection, too. */
+    /** Runs a case over a transport that also sends messages over the control connection. */
     static void run(long seed, Pipeline.LinkedJoining joining) throws Exception {
         Case chosen = new Case(seed);
         run(chosen, "seed " + seed + ": " + chosen, new Pipeline(chosen.shape, joining));
@@ -212,7 +212,7 @@ public class PipelinePropertyTest {
         }
     }
 
-    /** Writes and reads at once; null if a write or a read fails. */
+    /** Writes and reads at once. Returns null if a write or a read fails. */
     private static List<byte[]> transfer(Pipeline pipeline, Case chosen, ExecutorService threads, String context)
             throws Exception {
         List<Future<byte[]>> readers = new ArrayList<>();
@@ -244,7 +244,7 @@ public class PipelinePropertyTest {
         return good && !read.contains(null) ? read : null;
     }
 
-    /** Waits as long as calls come back: small pieces in random order through a few chunks take their time. */
+    /** Waits as long as calls return, because small pieces in random order through a few chunks take long. */
     private static <T> T await(Future<T> task, Case chosen, String context) throws Exception {
         long before;
         do {

@@ -45,23 +45,23 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Tests that all that is written is read as it was written, or the migration fails with a message that names the cause,
- * while all rails but one are cut again and again, at either end and in the middle of chunks. The real rails over real
- * sockets, one of them over what stands in for RDMA Write; and the same where the source sends again before the target
- * has ended a rail, which must be found.
+ * Tests that all written bytes are read as they were written, or the migration fails with a message that names the
+ * cause. During that all rails except one are cut repeatedly, at either end and in the middle of chunks. The real rails
+ * use real sockets, and one of them uses the stand-in for RDMA Write. In other tests the source retransmits before the
+ * target ended a rail, which must be detected.
  */
 class RailPropertyTest {
     private static final Logger LOG = LoggerFactory.getLogger(RailPropertyTest.class);
     private static final int RAILS = 3;
     private static final int CONNECTIONS = 2;
-    /** The rail whose chunks are written; not the first, which is connected before the target takes any. */
+    /** The rail whose chunks are written. It is not the first, which is connected before the target accepts any. */
     private static final int WRITTEN = 2;
 
     private static final int SEARCHED = 200;
     private static final RailSender.RailLimits LIMITS = new RailSender.RailLimits(
             TimeUnit.SECONDS.toNanos(2), TimeUnit.SECONDS.toNanos(10), TimeUnit.MILLISECONDS.toNanos(5));
 
-    /** Cuts rails, all but the first, until it is told to end. */
+    /** Cuts rails, all except the first, until it receives the end signal. */
     private static final class Saboteur implements AutoCloseable {
         private final Random random;
         private final ConcurrentMap<Integer, List<LoopbackPair>> generations = new ConcurrentHashMap<>();
@@ -131,7 +131,7 @@ class RailPropertyTest {
             } catch (AssertionError e) {
                 found = e;
             } catch (Exception e) {
-                // Found by the target itself: a chunk came once more when its receive slot had gone to another file.
+                // The target itself detects it: a chunk arrived once more after its receive slot went to another file.
                 if (!String.valueOf(e.getMessage()).contains("the source is broken")) {
                     throw new AssertionError(e);
                 }
@@ -209,7 +209,7 @@ class RailPropertyTest {
                 pair.near().write(frame.byteBuffer());
                 give(pair.far());
             }
-            // Joining takes longer than most of what the saboteur leaves in peace.
+            // The connection setup takes longer than most of the saboteur's pauses.
             RailSender.RailConnection line = rail == WRITTEN
                     ? DirectRails.join(pool, direct, pairs.get(0).near(), 1, onFailure)
                     : new TcpChunkSender(

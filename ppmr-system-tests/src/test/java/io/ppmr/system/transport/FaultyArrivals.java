@@ -11,11 +11,11 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 
 /**
- * Lets chunks that are sent unasked go wrong as it is told, around arrivals that do not. For tests. A delayed
- * chunk holds up those behind it on its connection, and is overtaken by those on others.
+ * Causes configured faults in chunks that are sent without a request. It wraps arrivals without faults. It is for
+ * tests. A delayed chunk delays those behind it on its connection. Chunks on other connections overtake it.
  *
- * @param pool into which the chunks come
- * @param draw gives the fault of the next chunk; any thread
+ * @param pool the pool of the received chunks
+ * @param draw returns the fault of the next chunk, on any thread
  */
 public record FaultyArrivals(BufferPool pool, Arrivals inner, Supplier<Drawn> draw) implements Arrivals {
     @Override
@@ -28,7 +28,7 @@ public record FaultyArrivals(BufferPool pool, Arrivals inner, Supplier<Drawn> dr
         Drawn drawn = draw.get();
         switch (drawn.fault()) {
             case NONE -> {
-                // It goes through.
+                // It succeeds.
             }
             case CORRUPT -> {
                 int at = pool.geometry().offsetInWindow(chunk.offset());

@@ -12,13 +12,13 @@ import java.util.function.Function;
 import java.util.function.LongFunction;
 
 /**
- * A puller that goes wrong as it is told, around one that does not. For tests, and for an operator who tries what
- * a bad link does. The fault of a pull is drawn when it is started, by the thread that pulls.
+ * A puller with configured faults, around one without faults. It is for tests, and for an operator who simulates a bad
+ * link. The thread that pulls draws the fault of a pull at its start.
  */
 public final class FaultyPuller implements ChunkPuller, PullListener {
     /** The fault of one pull. */
     public enum PullFault {
-        /** Nothing: it goes through. */
+        /** No fault: it succeeds. */
         NONE,
         /** It arrives later than those after it. */
         DELAY,
@@ -44,7 +44,7 @@ public final class FaultyPuller implements ChunkPuller, PullListener {
     private final Timer timer = new Timer("ppmr-fault-delay", true);
 
     /**
-     * @param draw gives the fault of a pull by its id
+     * @param draw returns the fault of a pull by its id
      * @param inner makes the puller that does the work, with the listener that it is to report to
      */
     public FaultyPuller(

@@ -23,7 +23,7 @@ class FaultyPullerTest {
     private final BufferPool pool = new BufferPool(new PoolGeometry(CHUNK_BYTES, 4));
     private final List<String> answers = new CopyOnWriteArrayList<>();
 
-    /** Brings zeros at once; a pull of key 1 fails, one of key 2 is answered when it is closed. */
+    /** Returns zeros at once. A pull of key 1 fails, and a pull of key 2 is answered when it is closed. */
     private static final class Immediate implements ChunkPuller {
         private final PullListener listener;
         private final List<Long> open = new ArrayList<>();

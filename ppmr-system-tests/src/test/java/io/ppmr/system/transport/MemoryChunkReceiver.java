@@ -17,8 +17,8 @@ import java.nio.channels.SocketChannel;
 import org.agrona.concurrent.UnsafeBuffer;
 
 /**
- * The target's end of {@link MemoryChunkSender}: as with RDMA Write the bytes are there when it hears of them. One
- * thread of its own takes them.
+ * The target's end of {@link MemoryChunkSender}. As with RDMA Write, the bytes are there when it is notified. One
+ * thread of its own receives them.
  */
 public final class MemoryChunkReceiver implements ChunkReceiver {
     static final int ENTRY_BYTES = 64;
@@ -33,7 +33,7 @@ public final class MemoryChunkReceiver implements ChunkReceiver {
     private Arrivals arrivals;
     private volatile boolean closed;
 
-    /** Lets chunks of this pool be written; {@link #open} begins to take them. */
+    /** Makes the chunks of this pool writable. {@link #open} begins to receive them. */
     public MemoryChunkReceiver(BufferPool pool, SocketChannel channel) {
         this.pool = pool;
         this.channel = channel;
@@ -41,13 +41,13 @@ public final class MemoryChunkReceiver implements ChunkReceiver {
         thread = LogContext.thread(this::run, "test-memory-receiver");
     }
 
-    /** Returns where the source may write. */
+    /** Returns the memory that the source may write. */
     public Writable writable() {
         return new Writable(
                 pool.baseAddress(), 0, ring.addressOffset(), 0, pool.geometry().chunkCount());
     }
 
-    /** Takes chunks from now on; gives this. */
+    /** Receives chunks from now on. Returns this. */
     public MemoryChunkReceiver open(Arrivals hears) {
         arrivals = hears;
         thread.start();

@@ -22,10 +22,9 @@ import org.agrona.UnsafeApi;
 import org.agrona.concurrent.UnsafeBuffer;
 
 /**
- * Stands in for RDMA Write where there is no device and both ends are in one process: it copies a chunk's bytes and its
- * frame straight into the target's memory, before the target has looked at anything, and then tells of them by a
- * socket. For tests, as the other end ({@link MemoryChunkReceiver}). Any thread sends; one of its own reads the
- * releases.
+ * Replaces RDMA Write where there is no device and both ends are in one process. It copies a chunk's bytes and its
+ * frame directly into the target's memory, before any check by the target. Then it sends a notice over a socket. It is
+ * for tests, as the other end ({@link MemoryChunkReceiver}). Any thread sends. A thread of its own reads the releases.
  */
 public final class MemoryChunkSender implements RailSender.RailConnection {
     private static final long JOIN_MS = 2_000;
@@ -40,7 +39,7 @@ public final class MemoryChunkSender implements RailSender.RailConnection {
     private final Thread thread = LogContext.thread(this::run, "test-memory-sender");
     private Writable target;
     private long nextOrder;
-    /** Of each chunk its place among all, or {@link #NOT_HERE}. */
+    /** The place of each chunk among all, or {@link #NOT_HERE}. */
     private final long[] orders;
 
     private volatile Releases releases;

@@ -18,8 +18,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Answers a {@link SocketPuller}'s pulls out of the pool: one thread a connection, which waits in the kernel while
- * nothing is asked for. An address is an offset in the region; the key is random for each session.
+ * Answers a {@link SocketPuller}'s pulls out of the pool. It has one thread for each connection, which blocks in the
+ * kernel while there are no requests. An address is an offset in the region. The key is random for each session.
  */
 public final class SocketExporter implements RegionExporter {
     private static final Logger LOG = LoggerFactory.getLogger(SocketExporter.class);
@@ -35,9 +35,9 @@ public final class SocketExporter implements RegionExporter {
     private volatile boolean closed;
 
     /**
-     * Takes over connected and authenticated channels.
+     * Uses connected and authenticated channels, and closes them.
      *
-     * @param onFailure told once for each connection that fails before {@link #close}
+     * @param onFailure called once for each connection that fails before {@link #close}
      */
     public SocketExporter(BufferPool pool, List<SocketChannel> connections, Consumer<String> onFailure) {
         this.pool = pool;
@@ -96,7 +96,7 @@ public final class SocketExporter implements RegionExporter {
         }
     }
 
-    /** Waits for the threads of connections that are closed; says which do not end. */
+    /** Waits for the threads of closed connections. Reports those that do not end. */
     static void join(List<Thread> threads) {
         long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(JOIN_MS);
         for (Thread thread : threads) {
@@ -122,7 +122,7 @@ public final class SocketExporter implements RegionExporter {
         }
     }
 
-    /** One data connection; used by its thread alone. */
+    /** One data connection. Only its thread uses it. */
     private final class Connection {
         private final SocketChannel channel;
         private final ByteBuffer requests = ByteBuffer.allocateDirect(PullFrames.REQUEST_BYTES * REQUESTS_AT_ONCE)

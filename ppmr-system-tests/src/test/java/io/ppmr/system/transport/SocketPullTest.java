@@ -50,7 +50,7 @@ class SocketPullTest extends PullContract {
         AtomicBoolean told = new AtomicBoolean();
         return new Ends(
                 new SocketExporter(source, far, reason -> {
-                    // Each connection tells; the contract asks whether one does.
+                    // Each connection reports the loss, and the contract queries whether one does.
                     if (told.compareAndSet(false, true)) {
                         onExporterFailure.accept(reason);
                     }

@@ -17,15 +17,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Pulls over sockets, in the place of RDMA Reads where there is no RDMA: the caller's thread writes the small request,
- * the connection's own thread reads the answers, which come in the order of the requests, straight into the local
- * chunks.
+ * Pulls over sockets, in the place of RDMA Reads where there is no RDMA. The caller's thread writes the small request.
+ * The connection's own thread reads the answers, in the order of the requests, directly into the local chunks.
  */
 public final class SocketPuller implements ChunkPuller {
     private static final Logger LOG = LoggerFactory.getLogger(SocketPuller.class);
 
     /**
-     * Requests under way on one connection; a power of two. Their bytes fit any socket buffer, so no request
+     * Requests under way on one connection. It is a power of two. Their bytes fit any socket buffer, so no request
      * blocks.
      */
     private static final int DEPTH_A_CONNECTION = 64;
@@ -35,7 +34,7 @@ public final class SocketPuller implements ChunkPuller {
     private final List<Connection> connections = new ArrayList<>();
     private volatile boolean closed;
 
-    /** Takes over connected and authenticated channels. */
+    /** Uses connected and authenticated channels, and closes them. */
     public SocketPuller(BufferPool pool, List<SocketChannel> channels, PullListener listener) {
         this.pool = pool;
         this.listener = listener;
@@ -75,8 +74,9 @@ public final class SocketPuller implements ChunkPuller {
     }
 
     /**
-     * One data connection. The caller of {@link #pull} adds at the tail, the connection's thread takes at the head;
-     * when the connection fails, whoever finds {@code failure} set and entries left answers them under the lock.
+     * One data connection. The caller of {@link #pull} adds at the tail, and the connection's thread removes at the
+     * head. When the connection fails, the thread that finds {@code failure} set and entries left answers them under
+     * the lock.
      */
     private final class Connection {
         private final SocketChannel channel;
@@ -87,7 +87,7 @@ public final class SocketPuller implements ChunkPuller {
         private final int[] lengths = new int[DEPTH_A_CONNECTION];
         private final AtomicInteger head = new AtomicInteger();
         private final AtomicInteger tail = new AtomicInteger();
-        /** Requests that are still to be sent; of the caller of pull alone. */
+        /** Requests that are not sent yet. Only the caller of pull uses it. */
         private final ByteBuffer requests = ByteBuffer.allocateDirect(PullFrames.REQUEST_BYTES * DEPTH_A_CONNECTION)
                 .order(ByteOrder.LITTLE_ENDIAN);
 
@@ -131,7 +131,7 @@ public final class SocketPuller implements ChunkPuller {
                     channel.write(requests);
                 }
             } catch (IOException e) {
-                // The connection's thread fails on the same socket and answers what is under way, these pulls with it.
+                // The connection's thread fails on the same socket and answers the pulls under way, including these.
                 SocketExporter.close(channel);
                 LOG.debug("asking for chunks: {}", e.toString());
             }

@@ -47,7 +47,7 @@ class JournalFuzzTest {
     @TempDir
     private Path directory;
 
-    /** The sum of all that was read; not private, so that the compilers take it for wanted. */
+    /** The sum of all read values. It is not private, so that the compilers do not remove it. */
     long sum;
 
     private static byte[] record(TransactionRecord record) {
@@ -112,7 +112,7 @@ class JournalFuzzTest {
 
     private void readFile(byte[] input) throws IOException {
         Path path = directory.resolve("journal");
-        // A file that is written over is flushed to the disk at once.
+        // An overwritten file is flushed to the disk at once.
         Files.deleteIfExists(path);
         Files.write(path, input);
         int[] counted = {0};

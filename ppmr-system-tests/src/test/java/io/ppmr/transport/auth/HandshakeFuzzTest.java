@@ -17,8 +17,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /**
- * A stranger's first bytes at a target, and those of somebody at a target's address at a source. An input is what the
- * peer would say, with ones where a byte of a right proof is changed.
+ * An unauthenticated peer's first bytes at a target, and those of a peer at a target's address at a source. An input is
+ * the peer's bytes, with ones where a byte of a right proof is changed.
  */
 class HandshakeFuzzTest {
     private static final PreSharedKey KEY =

@@ -29,7 +29,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Sends what comes to hand on a data connection, to a target or to a source; the first byte of an input says which. */
+/**
+ * Sends arbitrary bytes on a data connection, to a target or to a source. The first byte of an input selects the side.
+ */
 class ChunkFuzzTest {
     private static final int CHUNK_BYTES = 16 * 1024;
     private static final int CHUNKS = 4;
@@ -44,7 +46,7 @@ class ChunkFuzzTest {
     @TempDir
     private Path directory;
 
-    /** Sockets without ports, of which so many connections would use up all. */
+    /** Sockets without ports, because this number of connections would use up all ports. */
     @BeforeEach
     void listen() throws IOException {
         address = UnixDomainSocketAddress.of(directory.resolve("fuzz"));
@@ -78,7 +80,7 @@ class ChunkFuzzTest {
         return new Fuzz(FuzzPlan.CHUNKS, new Mutator(List.of(chunks(), releases()), 1024), List.of(IOException.class));
     }
 
-    /** Takes what lies within its pool, as a ledger would that has granted all of it. */
+    /** Accepts bytes within its pool, as a ledger would that has granted all of it. */
     private record Taker(BufferPool pool, CompletableFuture<String> end) implements Arrivals {
         @Override
         public ByteBuffer onChunkStart(ChunkFrame chunk) throws ProtocolException {
@@ -147,7 +149,7 @@ class ChunkFuzzTest {
         }
     }
 
-    /** Says it, and waits until the other end has closed, or says why it takes no more. */
+    /** Sends the bytes, and waits until the other end closed, or reports why it accepts no more. */
     private static void say(SocketChannel far, byte[] said, CompletableFuture<String> end) throws Exception {
         far.configureBlocking(false);
         ByteBuffer bytes = ByteBuffer.wrap(said);

@@ -37,8 +37,8 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
 /**
- * The program {@code ppmr demo}: moves jobs between nodes made on this machine, one after the other, each with services
- * that have moved none yet, and proves that they continued.
+ * The program {@code ppmr demo}. It moves jobs between nodes made on this machine, one after the other, and proves that
+ * they continued. Each job has services that moved none before.
  */
 @Command(
         name = "ppmr demo",
@@ -215,7 +215,7 @@ public final class Demo implements Callable<Integer> {
                 nodes.a().name(), TwoNodes.ADDRESS_A, nodes.b().name(), TwoNodes.ADDRESS_B);
     }
 
-    /** Returns the reason why CRIU cannot be had; empty if it can. */
+    /** Returns the reason why CRIU is not available, or empty if it is. */
     private static String whyNoCriu() {
         Availability found = CheckpointerSettings.Criu.of(CheckpointerConfig.criu(System.getenv()))
                 .create("criu", NativePrograms.fromSystemProperty())
@@ -242,12 +242,12 @@ public final class Demo implements Callable<Integer> {
                 sizeBytes);
         String tool = selfMade ? nodes.blcr(nodes.bin().resolve("cr_restart")) : TwoNodes.criu("auto");
         long startNs = System.nanoTime();
-        // CRIU restarts as root, so the target must be told whose jobs it may restore.
+        // CRIU restarts as root, so the target's configuration must name the users whose jobs it may restore.
         String trust = selfMade ? "" : "trusted_users = [" + ORDINARY_USER.uid() + "]\n";
         nodes.startServices(name, job.toml("demo", name) + tool, target() + tool + trust, "");
         out.println("Both services are ready; the job starts in " + nodes.a().name() + ".");
         try {
-            // The job must still run when it is moved: the busier this machine, the longer all takes.
+            // The job must still run when it is moved. On a busy machine every step needs more time.
             return migrate(shown, job, PASSES + (int) ((System.nanoTime() - startNs) / PASS_FOR_NS));
         } catch (IOException e) {
             throw new CommandFailure(ExitCode.FAILED, e.getMessage() + "\n" + nodes.logEnds(), e);
@@ -258,7 +258,7 @@ public final class Demo implements Callable<Integer> {
     }
 
     private String target() throws IOException {
-        // All of a retained image may have to wait: its memory, and what else CRIU writes.
+        // All of a retained image may have to wait, which is its memory and CRIU's other files.
         long stagingMib = processes * sizeBytes / (1 << 20) * 5 / 4 + 256;
         boolean fits = Files.isDirectory(MEMORY) && Files.getFileStore(MEMORY).getUsableSpace() >> 20 > stagingMib;
         return """
@@ -317,7 +317,7 @@ public final class Demo implements Callable<Integer> {
         return new DemoReport.DemoMigration(report, results, null);
     }
 
-    /** By the job manager's signal for one, by the command for the other; returns the command's process. */
+    /** Uses the job manager's signal for one kind, and the command for the other. Returns the command's process. */
     private Process trigger(DemoKind shown) throws IOException, InterruptedException {
         if (shown == DemoKind.BLCR) {
             out.println("SIGUSR2 to the source's service:");

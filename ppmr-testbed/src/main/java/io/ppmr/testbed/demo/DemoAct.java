@@ -5,9 +5,9 @@ import java.io.IOException;
 import java.io.PrintWriter;
 import java.util.Optional;
 
-/** Shows an MPI job that is moved with its connections; an optional part has it, and a service loader finds it. */
+/** Shows an MPI job that is moved with its connections. An optional part has it, and a service loader finds it. */
 public interface DemoAct {
-    /** Returns why it cannot be shown here; empty if it can. */
+    /** Returns the reason why it cannot be shown here, or empty if it can. */
     Optional<String> whyNot() throws IOException, InterruptedException;
 
     /** Shows it. All that it makes belongs to the testbed. */

@@ -15,8 +15,8 @@ import java.util.Locale;
 /**
  * The result of a demonstration, for {@code --json}.
  *
- * @param outcome {@code committed} if every migration was, and every process continued to the right result; else the
- *     outcome of the first that was not, or {@code failed}
+ * @param outcome {@code committed} if every migration was, and every process continued to the right result; otherwise
+ *     the outcome of the first failure, or {@code failed}
  * @param migrations one each
  */
 public record DemoReport(String outcome, List<DemoMigration> migrations) {
@@ -24,9 +24,10 @@ public record DemoReport(String outcome, List<DemoMigration> migrations) {
     /**
      * A migration.
      *
-     * @param report whose fields stand beside the others; but the outcome is in small letters
+     * @param report the report, whose fields are beside the others, except that the outcome is in small letters
      * @param processes what became of each process
-     * @param longestGapSeconds for which a rank of an MPI job was without a block; null where none was measured
+     * @param longestGapSeconds the longest time for which a rank of an MPI job received no block, or null if it was not
+     *     measured
      */
     public record DemoMigration(
             @JsonUnwrapped @JsonIgnoreProperties("outcome") MigrationReport report,
@@ -61,7 +62,7 @@ public record DemoReport(String outcome, List<DemoMigration> migrations) {
         return new DemoReport(outcome, migrations);
     }
 
-    /** Returns true if everything went as it should. */
+    /** Returns true if every step succeeded. */
     public boolean good() {
         return outcome.equals(COMMITTED);
     }

@@ -8,7 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 
-/** A chart in text of the bytes written and read over time. For one thread. */
+/** A chart in text of the bytes written and read over time. It is for one thread. */
 final class Timeline {
     private static final int WIDTH = 30;
     private static final int MAX_ROWS = 16;
@@ -42,7 +42,7 @@ final class Timeline {
                 row(out, atLast, report.images().bytes(), "  <- last byte written");
                 marked = true;
             }
-            // Word of what was read comes a moment late; after the mark, which is exact, older word is left out.
+            // Samples of the read bytes arrive slightly late. The mark is exact, so older samples after it are dropped.
             if (!marked || sample.readBytes() > report.images().bytesReadWhenLastWritten()) {
                 row(out, sample, report.images().bytes(), "");
             }

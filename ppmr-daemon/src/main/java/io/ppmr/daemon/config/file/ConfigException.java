@@ -11,8 +11,8 @@ public final class ConfigException extends Exception {
      * A mistake in a configuration file.
      *
      * @param file the file
-     * @param line its line, from 1; 0 for no line, as for a missing key
-     * @param key its key with the section; empty if the file is no TOML
+     * @param line its line, from 1, or 0 for no line, as for a missing key
+     * @param key its key with the section, or empty if the file is no TOML
      * @param text the mistake and the remedy
      */
     public record Mistake(String file, int line, String key, String text) {

@@ -34,7 +34,8 @@ import org.tomlj.TomlPosition;
 import org.tomlj.TomlTable;
 
 /**
- * A configuration file during the reading. Collects the mistakes, so that all are reported at once. For one thread.
+ * A configuration file during the reading. Collects the mistakes, so that all are reported at once. It is for one
+ * thread.
  */
 public final class ConfigFile {
     private static final long MAX_BYTES = 1 << 20;
@@ -69,7 +70,7 @@ public final class ConfigFile {
                 throw failure("is a directory: name the file in it");
             }
             if (!Files.isRegularFile(file)) {
-                // Reading its attributes tells a file that is missing from one that may not be reached.
+                // The attributes distinguish a missing file from one that cannot be reached.
                 Files.readAttributes(file, BasicFileAttributes.class);
                 throw failure("is not a regular file: name a file");
             }
@@ -106,7 +107,7 @@ public final class ConfigFile {
         try {
             return Toml.parse(text);
         } catch (TomlParseError e) {
-            // Most mistakes are in the result; the parser throws those in a key's escapes.
+            // Most mistakes are in the result. The parser throws the mistakes in a key's escapes.
             throw new ConfigException(List.of(
                     new Mistake(file.toString(), e.position().line(), "", "is not valid TOML: " + e.getMessage())));
         } catch (RuntimeException | AssertionError e) {
@@ -176,10 +177,10 @@ public final class ConfigFile {
     }
 
     /**
-     * Reads the top of the file; reports keys and sections that do not belong there.
+     * Reads the top of the file. Reports keys and sections that do not belong there.
      *
      * @param type the record of its keys
-     * @param known the names of all keys and sections that may stand there
+     * @param known the names of all keys and sections that may occur there
      * @param elsewhere the messages about names that belong in files of another role
      */
     public <R extends Record> FileSection<R> top(Class<R> type, List<String> known, Map<String, String> elsewhere) {
@@ -193,7 +194,7 @@ public final class ConfigFile {
         return new FileSection<>(type, new Place("", "", 0, root));
     }
 
-    /** Returns a section that can stand once, read at the first call; a missing section has the defaults. */
+    /** Returns a section that can occur once, read at the first call. A missing section has the defaults. */
     public <R extends Record> FileSection<R> section(Class<R> type) {
         // The map holds each section under its own type.
         @SuppressWarnings("unchecked")
@@ -245,7 +246,7 @@ public final class ConfigFile {
         mistakes.add(new Mistake(file.toString(), line, key, text));
     }
 
-    /** Ends the reading; throws with all mistakes, if there are any. */
+    /** Ends the reading. Throws with all mistakes, if there are any. */
     public void requireGood() throws ConfigException {
         if (!mistakes.isEmpty()) {
             throw new ConfigException(mistakes.stream()
@@ -287,15 +288,15 @@ public final class ConfigFile {
      * The place of a section in the file.
      *
      * @param prefix the prefix of its keys in messages
-     * @param heading its heading in the file; empty for the top
-     * @param headingLine the line of the heading; 0 for none
+     * @param heading its heading in the file, or empty for the top
+     * @param headingLine the line of the heading, or 0 for none
      * @param table its content
      */
     private record Place(String prefix, String heading, int headingLine, TomlTable table) {}
 
     /**
      * A section: its values and their lines, for later checks. After a mistake, a value is the default, so that the
-     * reading continues; null, 0 or false if there is no default.
+     * reading continues. Without a default it is null, 0 or false.
      *
      * @param <R> the record that declares its keys
      */
@@ -403,9 +404,9 @@ public final class ConfigFile {
         }
 
         /**
-         * Looks up the value of a key on this node; null where the file is for another node.
+         * Looks up the value of a key on this node. Returns null if the file is for another node.
          *
-         * @param value of the key; null, which gives null, where it is not set or is bad
+         * @param value the value of the key; null, which is returned as null, if the value is not set or is bad
          */
         public <T, L> L here(String key, T value, Lookup<T, L> lookup) {
             try {
@@ -431,7 +432,7 @@ public final class ConfigFile {
             return declared.key(key).type().form();
         }
 
-        /** Returns the line of a key; of its section's heading if the key is not set. */
+        /** Returns the line of a key, or of its section's heading if the key is not set. */
         private int line(String key) {
             int line = ConfigFile.line(place.table(), key);
             return line == 0 ? place.headingLine() : line;
@@ -447,7 +448,7 @@ public final class ConfigFile {
             resolved.remove(place.prefix(), declared.key(key).name());
         }
 
-        /** Returns the entries of its list of such tables, in order; none without such a list. */
+        /** Returns the entries of its list of such tables, in order. Returns none without such a list. */
         public <E extends Record> List<FileSection<E>> entries(Class<E> type) {
             List<FileSection<E>> all = new ArrayList<>();
             for (FileSection<?> entry : entries.getOrDefault(type, List.of())) {

@@ -11,11 +11,11 @@ import java.util.Locale;
 import java.util.Optional;
 
 /**
- * A section of a configuration file, as the record of its values declares it. Immutable.
+ * A section of a configuration file, as the record of its values declares it. It is immutable.
  *
  * @param type the record
- * @param name its name, as in {@code [name]}; empty for the top of the file and for entries of a list
- * @param many whether it can stand once for each of several names, as {@code [name.NAME]}
+ * @param name its name, as in {@code [name]}, or empty for the top of the file and for entries of a list
+ * @param many whether it can occur once for each of several names, as {@code [name.NAME]}
  * @param doc its purpose
  * @param keys its keys, in the order of the documentation
  */
@@ -61,7 +61,7 @@ public record ConfigSection(Class<? extends Record> type, String name, boolean m
         return keys.stream().map(ConfigKey::name).toList();
     }
 
-    /** Returns a key of the section; throws for an undeclared key. */
+    /** Returns a key of the section. Throws for an undeclared key. */
     ConfigKey key(String key) {
         return keys.stream()
                 .filter(one -> one.name().equals(key))
@@ -75,7 +75,7 @@ public record ConfigSection(Class<? extends Record> type, String name, boolean m
      * @param name its name in the section
      * @param type the type of its value
      * @param optional whether its value may be missing
-     * @param defaultValue its default, in the form of the file; null for none
+     * @param defaultValue its default, in the form of the file, or null for none
      * @param example an example of its value, in the form of the file
      * @param doc its meaning
      * @param entries the record of each entry, if its value is a list of tables

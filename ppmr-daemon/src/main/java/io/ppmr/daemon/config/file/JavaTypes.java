@@ -36,7 +36,7 @@ final class JavaTypes {
 
     private JavaTypes() {}
 
-    /** Returns the form of values of a Java type; throws for a type that no key can have. */
+    /** Returns the form of values of a Java type. Throws for a type that no key can have. */
     static ValueType<?> valueType(Type type, Key key) {
         if (type instanceof ParameterizedType list && list.getRawType() == List.class) {
             if (entries(type).isPresent()) {

@@ -13,7 +13,7 @@ public final class JobUsers {
     /**
      * Returns the numbers of a user and a group.
      *
-     * @param group the group; null for the user's primary group
+     * @param group the group, or null for the user's primary group
      */
     public static JobUser find(Object user, Object group) throws BadValueException {
         if (user instanceof Long number && group != null) {

@@ -10,7 +10,7 @@ public final class NearestName {
 
     private NearestName() {}
 
-    /** Returns the known name at the smallest edit distance (Levenshtein 1966); empty if none is near. */
+    /** Returns the candidate at the smallest edit distance (Levenshtein 1966), or empty if none is near. */
     public static Optional<String> of(String written, List<String> known) {
         return known.stream()
                 .min(Comparator.comparingInt(name -> distance(written, name)))

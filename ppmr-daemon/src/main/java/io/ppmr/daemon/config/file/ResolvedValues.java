@@ -10,7 +10,7 @@ import org.tomlj.TomlTable;
 
 /**
  * The values of a configuration file, with defaults and resolved paths, and the origin of each value. The thread that
- * reads the file fills it; afterwards for any thread.
+ * reads the file fills it. Afterwards it is for any thread.
  */
 public final class ResolvedValues {
     private final Map<String, Group> groups = new LinkedHashMap<>();
@@ -20,16 +20,16 @@ public final class ResolvedValues {
     /**
      * A value.
      *
-     * @param text its form in the file; null for no value
+     * @param text its form in the file, or null for no value
      * @param origin its origin
      */
     private record Value(String text, String origin) {}
 
     /**
-     * Records a value; the last one for a key counts.
+     * Records a value. The last value for a key counts.
      *
      * @param path the unique path of the section in the file
-     * @param heading its heading in the file; empty for the top
+     * @param heading its heading in the file, or empty for the top
      */
     public void add(String path, String heading, String key, Object value, String origin) {
         groups.computeIfAbsent(path, unused -> new Group(heading, new LinkedHashMap<>()))

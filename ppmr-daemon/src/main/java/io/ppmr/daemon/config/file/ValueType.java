@@ -27,7 +27,7 @@ import org.tomlj.TomlTable;
  * The type of a configuration value: its form in the file and its parser.
  *
  * @param form the form, to follow "must be" in messages and in the documentation
- * @param parser parses the form in the file; null for a value of another form
+ * @param parser parses the form in the file, or null for a value of another form
  * @param <T> the Java type of the value
  */
 public record ValueType<T>(String form, Parser<T> parser) {
@@ -42,7 +42,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
     private static final Pattern PORT_AT_END = Pattern.compile(".*:(\\d+)");
     private static final int MAX_PORT = 0xFFFF;
     private static final int MAX_PORT_DIGITS = 5;
-    /** Values that are written as in the file; all others are texts. */
+    /** Values that are written as in the file. All others are texts. */
     private static final Pattern NO_TEXT = Pattern.compile("\\[.*|true|false|-?\\d+", Pattern.DOTALL);
 
     public static final ValueType<String> TEXT =
@@ -86,7 +86,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
                 : null;
     });
 
-    /** Absolute paths; characters of the file stand for their bytes in UTF-8. */
+    /** Absolute paths. Characters of the file represent their bytes in UTF-8. */
     public static final ValueType<PathPatterns> PATHS = new ValueType<>(
             "a list of absolute paths, in which * stands for any characters of a name and ** for anything",
             (value, reading) -> {
@@ -149,7 +149,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
      */
     public record Reading(Path folder, boolean here) {}
 
-    /** A bad value; the message has the mistake and the remedy. */
+    /** A bad value. The message has the mistake and the remedy. */
     public static final class BadValueException extends Exception {
         public BadValueException(String message) {
             super(message);
@@ -179,7 +179,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
         return new ValueType<>(form + ", such as " + example, parser);
     }
 
-    /** Returns the type of a list of tables, which their section reads; the example follows "such as". */
+    /** Returns the type of a list of tables, which their section reads. The example follows "such as". */
     static ValueType<TomlArray> tables(String example) {
         String form = "a list of tables, such as " + example;
         return new ValueType<>(form, (value, reading) -> {
@@ -225,7 +225,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
         return parsed;
     }
 
-    /** Parses a number with a unit, into the smallest unit; null if it is none. */
+    /** Parses a number with a unit, into the smallest unit, or null if it is none. */
     private static Long amount(Object value, String form, Map<String, Long> units) throws BadValueException {
         if (value instanceof Long number && number != 0) {
             throw new BadValueException(number + " has no unit; it must be " + form + ", in quotes");
@@ -273,7 +273,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
                 : value instanceof Number || value instanceof Boolean ? value.toString() : "what stands there";
     }
 
-    /** Parses a path; null for a NUL in it, or characters that this node's file names cannot have. */
+    /** Parses a path. Returns null for a NUL in it, or for characters that file names of this node cannot have. */
     private static Path resolved(String path, Reading reading) {
         try {
             return reading.folder().resolve(path).normalize();

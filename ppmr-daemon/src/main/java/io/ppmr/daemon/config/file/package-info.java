@@ -1,4 +1,5 @@
 /**
- * A configuration file while it is read: sections, keys, types of values, and mistakes. It knows no key of a service.
+ * A configuration file while it is read: sections, keys, types of values, and mistakes. It depends on no key of a
+ * service.
  */
 package io.ppmr.daemon.config.file;

@@ -1,4 +1,4 @@
 package io.ppmr.architecture.violating.pods;
 
-/** Stands for a class of an optional part. */
+/** Represents a class of an optional part. */
 public final class Cable {}
