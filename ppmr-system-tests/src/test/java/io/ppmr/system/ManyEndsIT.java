@@ -115,7 +115,7 @@ class ManyEndsIT {
             assertEquals(new ControlMessage.Committed(LATE), askLate(services));
             assertEquals(0, services.migrate(directory.resolve("report.json")), () -> "the job is not moved");
             String shown = services.command("show", "source", List.of(failed(FAILURES - 1)));
-            assertTrue(shown.startsWith("0\n") && shown.contains("ROLLED_BACK"), shown);
+            assertTrue(shown.startsWith("0\n") && shown.contains("rolled back after 1 attempt"), shown);
         }
     }
 }
