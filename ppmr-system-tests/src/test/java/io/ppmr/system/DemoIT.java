@@ -46,7 +46,8 @@ class DemoIT {
         long poolBytes = migration.get("memory").get("poolBytes").asLong();
         long bytes = migration.get("images").get("bytes").asLong();
         assertTrue(
-                migration.get("images").get("bytesReadWhenLastWritten").asLong() >= bytes - 4 * poolBytes, migration::toPrettyString);
+                migration.get("images").get("bytesReadWhenLastWritten").asLong() >= bytes - 4 * poolBytes,
+                migration::toPrettyString);
         assertEquals(0, migration.get("images").get("stagedBytes").asLong(), migration::toPrettyString);
         assertTrue(migration.get("memory").get("sourcePeakRssBytes").asLong() <= 256 << 20, migration::toPrettyString);
         assertTrue(migration.get("memory").get("targetPeakRssBytes").asLong() <= 256 << 20, migration::toPrettyString);
@@ -58,9 +59,12 @@ class DemoIT {
         assertTrue(migration.get("images").get("bytes").asLong() > 3 * (48L << 20), migration::toPrettyString);
         // A quarter of the memory is shared and waits. The memory of a single process is streamed.
         long sharedBytes = 3 * (12L << 20);
-        assertTrue(migration.get("images").get("stagedBytes").asLong() <= sharedBytes + (64 << 20), migration::toPrettyString);
         assertTrue(
-                migration.get("memory").get("targetPeakRssBytes").asLong() <= sharedBytes + (256 << 20), migration::toPrettyString);
+                migration.get("images").get("stagedBytes").asLong() <= sharedBytes + (64 << 20),
+                migration::toPrettyString);
+        assertTrue(
+                migration.get("memory").get("targetPeakRssBytes").asLong() <= sharedBytes + (256 << 20),
+                migration::toPrettyString);
     }
 
     /** Runs the demo with one checkpointer and returns its migration, whose processes all continued correctly. */
