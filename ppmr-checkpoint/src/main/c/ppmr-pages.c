@@ -1602,7 +1602,6 @@ static bool take_message(int connection)
         die("PID %d of the copy has sent no descriptor", pid);
     }
     require_userfaultfd(descriptor, pid);
-    share_with_holder(descriptor);
     struct arriving *of = NULL;
     for (size_t i = 0; i < arriving_count && of == NULL; i++) {
         of = arriving[i].pages.pid == pid ? &arriving[i] : NULL;
@@ -1611,6 +1610,7 @@ static bool take_message(int connection)
         fail("PID %d of the copy %s", pid,
              of == NULL ? "is not in " LIST_NAME : "has registered its memory a second time");
     }
+    share_with_holder(descriptor);
     int flags = fcntl(descriptor, F_GETFL);
     if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) != 0) {
         die("the userfaultfd of PID %d cannot be used", pid);
