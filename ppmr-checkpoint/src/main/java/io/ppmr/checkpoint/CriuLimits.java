@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.os.LibC;
 import io.ppmr.os.MappingLine;
+import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import java.io.BufferedReader;
@@ -11,7 +12,6 @@ import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -690,8 +690,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         }
         String why = String.valueOf(e.getMessage());
         // A descriptor may have been opened again under the number of one that was closed during its read.
-        if (e instanceof NoSuchFileException
-                || why.contains("No such process")
+        if (ProcFiles.saysGone(e)
                 || why.contains("No such file or directory")
                 || !Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {
             return instead;

@@ -336,6 +336,15 @@ public final class ProcFiles {
         return Arrays.copyOf(bytes, bytes.length + 1);
     }
 
+    /**
+     * Returns whether a read of the JDK's failed because the process, thread or descriptor no longer exists. A process
+     * without memory, which is about to end, fails with ESRCH; the JDK has no exception of its own for that.
+     */
+    public static boolean saysGone(IOException e) {
+        return e instanceof NoSuchFileException
+                || String.valueOf(e.getMessage()).contains(LibC.CALLS.strerror(ESRCH));
+    }
+
     static <T> Optional<T> goneOrThrow(String path, int errno) throws IOException {
         if (errno == ENOENT || errno == ESRCH || errno == ENOTDIR) {
             return Optional.empty();

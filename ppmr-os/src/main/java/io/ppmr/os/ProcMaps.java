@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 
 /**
@@ -44,13 +43,10 @@ public final class ProcMaps {
                     }
                 }
             }
-        } catch (NoSuchFileException e) {
-            return;
         } catch (IOException e) {
-            if (String.valueOf(e.getMessage()).contains("No such process")) {
-                return;
+            if (!ProcFiles.saysGone(e)) {
+                throw e;
             }
-            throw e;
         }
     }
 }

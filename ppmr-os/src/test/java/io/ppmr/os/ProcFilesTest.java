@@ -1,6 +1,7 @@
 package io.ppmr.os;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -54,6 +55,26 @@ class ProcFilesTest {
                 ProcFiles.text(file.toString(), text.length).orElseThrow().length());
         assertThrows(IOException.class, () -> ProcFiles.text(file.toString(), text.length - 1));
         assertEquals(Optional.empty(), ProcFiles.text("/proc/0/status", 100));
+    }
+
+    /** A process without memory is about to end. The kernel shows its directory, but not its memory. */
+    @Test
+    void shouldTellAnEndedProcessFromAFileThatCannotBeRead() throws Exception {
+        Process parent = new ProcessBuilder("sh", "-c", "sleep 0 & echo $!; exec sleep 60").start();
+        try {
+            String pid = parent.inputReader().readLine();
+            Path stat = Path.of("/proc", pid, "stat");
+            while (!Files.readString(stat).contains(") Z ")) {
+                Thread.onSpinWait();
+            }
+            Path memory = Path.of("/proc", pid, "smaps");
+            assertTrue(ProcFiles.saysGone(assertThrows(IOException.class, () -> Files.readAllLines(memory))));
+            Path missing = Path.of("/proc/0/smaps");
+            assertTrue(ProcFiles.saysGone(assertThrows(IOException.class, () -> Files.readAllLines(missing))));
+            assertFalse(ProcFiles.saysGone(assertThrows(IOException.class, () -> Files.readAllLines(directory))));
+        } finally {
+            parent.destroyForcibly().waitFor();
+        }
     }
 
     @Test

@@ -7,6 +7,7 @@ import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.UnnamedFiles;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.JobFacts;
@@ -66,7 +67,7 @@ public final class JobProbe {
                         throw e;
                     }
                 } catch (IOException e) {
-                    if (processes.isAlive(process)) {
+                    if (!ProcFiles.saysGone(e) && processes.isAlive(process)) {
                         throw new CheckpointException(
                                 "the memory of PID " + process.pid() + " cannot be read (" + e
                                         + "). Remedy: run the service as root",
