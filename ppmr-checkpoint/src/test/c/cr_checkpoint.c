@@ -1,6 +1,6 @@
 /* cr_checkpoint: replaces BLCR's program of that name, for selfckpt-job only. It accepts BLCR's options and refuses
  * unknown ones. It opens the context file and passes it on. The job writes it itself, as BLCR's kernel module lets a
- * process do. The real program's behaviour was recorded (blcr-session in src/test/resources of ppmr-os):
+ * process do. The real program's behaviour was recorded (blcr-session in src/test/resources of ppmr-linux):
  *
  *   - It opens with O_DIRECT if the filesystem supports that, and with O_NONBLOCK: a FIFO without a reader is ENXIO, and
  *     a full one ends the checkpoint with EAGAIN. -F accepts a FIFO; an anonymous pipe is EINVAL.

@@ -2,7 +2,7 @@
  * replaces the functions of the C library that open, inspect or follow a path. A file that had fewer fields then is
  * read and copied without the later ones. A file that did not exist then is missing.
  *
- * Its state was recorded on such a node (src/test/resources/linux-3.10 of ppmr-os), and a test compares it. proc(5),
+ * Its state was recorded on such a node (src/test/resources/linux-3.10 of ppmr-linux), and a test compares it. proc(5),
  * ld.so(8). */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 package io.ppmr.bench;
 
 import io.ppmr.checkpoint.NativePrograms;
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.TwoNodes;
 import java.io.IOException;

@@ -1,6 +1,6 @@
 package io.ppmr.bench;
 
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import io.ppmr.protocol.data.RdmaMode;
 import java.io.IOException;
 import java.time.Duration;

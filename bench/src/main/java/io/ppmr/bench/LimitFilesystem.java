@@ -1,6 +1,6 @@
 package io.ppmr.bench;
 
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Testbed;
 import java.io.Closeable;

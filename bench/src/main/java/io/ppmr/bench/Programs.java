@@ -1,7 +1,7 @@
 package io.ppmr.bench;
 
 import io.ppmr.bench.Run.Span;
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.net.InetAddress;

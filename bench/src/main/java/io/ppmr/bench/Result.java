@@ -3,7 +3,7 @@ package io.ppmr.bench;
 import com.fasterxml.jackson.annotation.JsonInclude;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

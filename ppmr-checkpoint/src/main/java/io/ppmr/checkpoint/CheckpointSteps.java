@@ -3,7 +3,7 @@ package io.ppmr.checkpoint;
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.checkpoint.SignalSender.Signal;
 import io.ppmr.checkpoint.ToolProcess.LogWords;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashSet;

@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.protocol.data.ImageTraits;
 import java.nio.file.Path;
 import java.time.Duration;

@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.RunAs;
-import io.ppmr.os.config.Key;
+import io.ppmr.linux.config.Key;
 import io.ppmr.protocol.data.ReadingMode;
 import java.util.ArrayList;
 import java.util.List;

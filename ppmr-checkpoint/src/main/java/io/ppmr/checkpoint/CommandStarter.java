@@ -1,8 +1,8 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.Command;
-import io.ppmr.os.ProcStat;
-import io.ppmr.os.SecretWords;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.ProcStat;
+import io.ppmr.linux.SecretWords;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;

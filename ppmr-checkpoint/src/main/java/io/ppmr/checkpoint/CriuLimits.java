@@ -1,10 +1,10 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.LibC;
-import io.ppmr.os.MappingLine;
-import io.ppmr.os.ProcFiles;
-import io.ppmr.os.ProcStat;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.LibC;
+import io.ppmr.linux.MappingLine;
+import io.ppmr.linux.ProcFiles;
+import io.ppmr.linux.ProcStat;
+import io.ppmr.linux.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;

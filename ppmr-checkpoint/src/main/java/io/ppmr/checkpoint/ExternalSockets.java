@@ -1,9 +1,9 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.BorrowedSocket;
-import io.ppmr.os.ProcFiles;
-import io.ppmr.os.ProcessIdentity;
-import io.ppmr.os.UnixSocket;
+import io.ppmr.linux.BorrowedSocket;
+import io.ppmr.linux.ProcFiles;
+import io.ppmr.linux.ProcessIdentity;
+import io.ppmr.linux.UnixSocket;
 import java.io.File;
 import java.io.IOException;
 import java.time.Duration;

@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LogContext;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;

@@ -2,7 +2,7 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.files.FileFacts;
 import io.ppmr.checkpoint.sharing.EscapedName;
-import io.ppmr.os.LibC;
+import io.ppmr.linux.LibC;
 import java.io.Closeable;
 import java.io.IOException;
 import java.nio.ByteBuffer;

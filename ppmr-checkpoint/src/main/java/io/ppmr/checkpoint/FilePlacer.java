@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.LibC;
-import io.ppmr.os.UninterruptedWait;
+import io.ppmr.linux.LibC;
+import io.ppmr.linux.UninterruptedWait;
 import java.io.Closeable;
 import java.io.IOException;
 import java.time.Duration;

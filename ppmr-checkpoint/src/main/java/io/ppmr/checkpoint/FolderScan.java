@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.ProcFolder;
-import io.ppmr.os.UninterruptedWait;
+import io.ppmr.linux.ProcFolder;
+import io.ppmr.linux.UninterruptedWait;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;

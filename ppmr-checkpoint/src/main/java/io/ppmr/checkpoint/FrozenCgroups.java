@@ -1,10 +1,10 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.KernelFeatures;
-import io.ppmr.os.KernelFeatures.Feature;
-import io.ppmr.os.ProcStat;
-import io.ppmr.os.ProcessIdentity;
-import io.ppmr.os.UnifiedCgroups;
+import io.ppmr.linux.KernelFeatures;
+import io.ppmr.linux.KernelFeatures.Feature;
+import io.ppmr.linux.ProcStat;
+import io.ppmr.linux.ProcessIdentity;
+import io.ppmr.linux.UnifiedCgroups;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.SignalSender.Signal;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;

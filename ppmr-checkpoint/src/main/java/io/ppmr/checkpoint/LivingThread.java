@@ -1,10 +1,10 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.ProcessPrivileges.Receiver;
-import io.ppmr.os.ProcFields;
-import io.ppmr.os.ProcFolder;
-import io.ppmr.os.ProcessIdentity;
-import io.ppmr.os.Scheduling;
+import io.ppmr.linux.ProcFields;
+import io.ppmr.linux.ProcFolder;
+import io.ppmr.linux.ProcessIdentity;
+import io.ppmr.linux.Scheduling;
 import java.io.IOException;
 import java.nio.file.NoSuchFileException;
 import java.util.Optional;

@@ -2,8 +2,8 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.ProcessPrivileges.OpenFile;
 import io.ppmr.checkpoint.ProcessPrivileges.Receiver;
-import io.ppmr.os.ProcFiles;
-import io.ppmr.os.ProcFiles.FileStatus;
+import io.ppmr.linux.ProcFiles;
+import io.ppmr.linux.ProcFiles.FileStatus;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;

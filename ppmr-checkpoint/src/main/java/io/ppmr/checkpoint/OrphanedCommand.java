@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -2,9 +2,9 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.FileLooker.Question;
 import io.ppmr.checkpoint.ProcessPrivileges.OpenFile;
-import io.ppmr.os.Command;
-import io.ppmr.os.MountEntry;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.MountEntry;
+import io.ppmr.linux.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

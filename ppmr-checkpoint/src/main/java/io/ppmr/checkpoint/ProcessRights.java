@@ -1,10 +1,10 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.ProcFields;
-import io.ppmr.os.ProcFiles;
-import io.ppmr.os.ProcFolder;
-import io.ppmr.os.ProcStat;
-import io.ppmr.os.Scheduling;
+import io.ppmr.linux.ProcFields;
+import io.ppmr.linux.ProcFiles;
+import io.ppmr.linux.ProcFolder;
+import io.ppmr.linux.ProcStat;
+import io.ppmr.linux.Scheduling;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;

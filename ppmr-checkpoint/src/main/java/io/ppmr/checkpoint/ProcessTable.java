@@ -1,11 +1,11 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.KernelFeatures;
-import io.ppmr.os.KernelFeatures.Feature;
-import io.ppmr.os.ProcFolder;
-import io.ppmr.os.ProcStat;
-import io.ppmr.os.ProcessIdentity;
-import io.ppmr.os.RareLog;
+import io.ppmr.linux.KernelFeatures;
+import io.ppmr.linux.KernelFeatures.Feature;
+import io.ppmr.linux.ProcFolder;
+import io.ppmr.linux.ProcStat;
+import io.ppmr.linux.ProcessIdentity;
+import io.ppmr.linux.RareLog;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.AccessDeniedException;

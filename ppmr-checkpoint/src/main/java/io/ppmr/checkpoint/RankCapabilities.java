@@ -1,8 +1,8 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.ProcFields;
-import io.ppmr.os.ProcFolder;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcFields;
+import io.ppmr.linux.ProcFolder;
+import io.ppmr.linux.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.NoSuchFileException;
 import java.util.List;

@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.LogContext;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.LogContext;
+import io.ppmr.linux.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;

@@ -1,9 +1,9 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.Command;
-import io.ppmr.os.LogContext;
-import io.ppmr.os.ProcessIdentity;
-import io.ppmr.os.UninterruptedWait;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.LogContext;
+import io.ppmr.linux.ProcessIdentity;
+import io.ppmr.linux.UninterruptedWait;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;

@@ -1,8 +1,8 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.KernelFeatures;
-import io.ppmr.os.KernelFeatures.Feature;
-import io.ppmr.os.ProcStat;
+import io.ppmr.linux.KernelFeatures;
+import io.ppmr.linux.KernelFeatures.Feature;
+import io.ppmr.linux.ProcStat;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;

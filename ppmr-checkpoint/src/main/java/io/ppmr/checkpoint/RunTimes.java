@@ -1,8 +1,8 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.ProcessClock;
-import io.ppmr.os.ProcessIdentity;
-import io.ppmr.os.Processors;
+import io.ppmr.linux.ProcessClock;
+import io.ppmr.linux.ProcessIdentity;
+import io.ppmr.linux.Processors;
 import java.io.IOException;
 import java.util.List;
 import java.util.Optional;

@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.LibC;
+import io.ppmr.linux.LibC;
 import java.util.Map;
 import java.util.TreeSet;
 

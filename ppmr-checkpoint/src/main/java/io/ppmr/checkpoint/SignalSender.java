@@ -1,9 +1,9 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.KernelFeatures;
-import io.ppmr.os.KernelFeatures.Feature;
-import io.ppmr.os.LibC;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.KernelFeatures;
+import io.ppmr.linux.KernelFeatures.Feature;
+import io.ppmr.linux.LibC;
+import io.ppmr.linux.ProcessIdentity;
 import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.ArrayList;

@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.ProcessIdentity;
-import io.ppmr.os.SecretWords;
+import io.ppmr.linux.ProcessIdentity;
+import io.ppmr.linux.SecretWords;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;

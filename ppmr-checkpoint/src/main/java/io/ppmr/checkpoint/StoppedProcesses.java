@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashSet;

@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.Scheduling;
+import io.ppmr.linux.Scheduling;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;

@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.ProcFields;
-import io.ppmr.os.Scheduling;
+import io.ppmr.linux.ProcFields;
+import io.ppmr.linux.Scheduling;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;

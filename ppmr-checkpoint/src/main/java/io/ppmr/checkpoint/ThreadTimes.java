@@ -1,9 +1,9 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.KernelFeatures;
-import io.ppmr.os.KernelFeatures.Feature;
-import io.ppmr.os.ProcFields;
-import io.ppmr.os.ProcFolder;
+import io.ppmr.linux.KernelFeatures;
+import io.ppmr.linux.KernelFeatures.Feature;
+import io.ppmr.linux.ProcFields;
+import io.ppmr.linux.ProcFolder;
 import java.io.IOException;
 import java.util.Optional;
 

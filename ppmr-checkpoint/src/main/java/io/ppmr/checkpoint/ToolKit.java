@@ -1,10 +1,10 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
-import io.ppmr.os.Accounts;
-import io.ppmr.os.Command;
-import io.ppmr.os.LibC;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.Accounts;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.LibC;
+import io.ppmr.linux.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

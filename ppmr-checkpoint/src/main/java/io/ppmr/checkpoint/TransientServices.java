@@ -1,9 +1,9 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.Command;
-import io.ppmr.os.Folders;
-import io.ppmr.os.ProcStat;
-import io.ppmr.os.UninterruptedWait;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.Folders;
+import io.ppmr.linux.ProcStat;
+import io.ppmr.linux.UninterruptedWait;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;

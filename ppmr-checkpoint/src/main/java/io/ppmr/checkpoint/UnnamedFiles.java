@@ -1,10 +1,10 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.MappingLine;
-import io.ppmr.os.ProcFiles;
-import io.ppmr.os.ProcFiles.FileStatus;
-import io.ppmr.os.ProcMaps;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.MappingLine;
+import io.ppmr.linux.ProcFiles;
+import io.ppmr.linux.ProcFiles.FileStatus;
+import io.ppmr.linux.ProcMaps;
+import io.ppmr.linux.ProcessIdentity;
 import java.io.File;
 import java.io.IOException;
 import java.util.HashMap;

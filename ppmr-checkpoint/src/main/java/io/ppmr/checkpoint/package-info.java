@@ -4,7 +4,7 @@
  * process is stopped before it reports success. After a failure it undoes its work: originals run again, and restored
  * processes are killed.
  *
- * <p>{@link io.ppmr.os.ProcessIdentity} names processes, and {@link io.ppmr.checkpoint.ProcessTable} finds them. The
+ * <p>{@link io.ppmr.linux.ProcessIdentity} names processes, and {@link io.ppmr.checkpoint.ProcessTable} finds them. The
  * native helpers are in {@code src/main/c}.
  */
 package io.ppmr.checkpoint;

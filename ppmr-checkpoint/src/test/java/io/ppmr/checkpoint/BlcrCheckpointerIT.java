@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.checkpoint.Checkpointer.Availability;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
@@ -129,6 +129,7 @@ class BlcrCheckpointerIT {
         fixture.requireNothingLeft();
     }
 
+    @Tag("soak")
     @Test
     void shouldEndTheCopyOfAnOrphanWhenItIsRestoredAndThenRefused() throws Exception {
         JobFixture.Job job = fixture.startOrphan("a", JobFixture.USER, SMALL);
@@ -257,6 +258,7 @@ class BlcrCheckpointerIT {
         fixture.requireNothingLeft();
     }
 
+    @Tag("soak")
     @Test
     void shouldLetTheOriginalRunWhenTheImageFileIsThereAlready() throws Exception {
         JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
@@ -269,6 +271,7 @@ class BlcrCheckpointerIT {
         fixture.requireResult(job);
     }
 
+    @Tag("soak")
     @Test
     void shouldLetTheOriginalRunWhenCancelled() throws Exception {
         JobFixture.Job job =

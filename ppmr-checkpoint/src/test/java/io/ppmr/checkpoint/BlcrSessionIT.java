@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -26,7 +26,7 @@ import org.junit.jupiter.api.Timeout;
  */
 @Timeout(120)
 class BlcrSessionIT {
-    private static final Path SESSION = Path.of("../ppmr-os/src/test/resources/linux-3.10/blcr-session");
+    private static final Path SESSION = Path.of("../ppmr-linux/src/test/resources/linux-3.10/blcr-session");
     private static final String RECORDED_FOLDER = "/var/ckpt";
     private static final String RECORDED_PID = "110";
     private static final int ENXIO = 6;

@@ -4,9 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.os.Command;
-import io.ppmr.os.ProcStat;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.ProcStat;
+import io.ppmr.linux.ProcessIdentity;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;

@@ -9,7 +9,7 @@ import io.ppmr.checkpoint.Checkpointer.Availability;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.Checkpointer.RunAs;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -72,6 +72,7 @@ class CommandCheckpointerIT {
         fixture.requireNothingLeft();
     }
 
+    @Tag("soak")
     @Test
     void shouldFindTheRestoredProcessesBelowACommandThatStays() throws Exception {
         requireMoved(command(
@@ -79,6 +80,7 @@ class CommandCheckpointerIT {
                 List.of(program("cr_restart"), "--no-restore-pid", "--stop", "-f", "{dir}/image.{rank}")));
     }
 
+    @Tag("soak")
     @Test
     void shouldFindTheRestoredProcessesByTheFileWithTheirPid() throws Exception {
         Path pids = fixture.userDirectory("pids");
@@ -286,6 +288,7 @@ class CommandCheckpointerIT {
         assertTrue(fixture.table.isRunning(job.root()));
     }
 
+    @Tag("soak")
     @Test
     void shouldLetTheOriginalRunWhenTheCommandStopsItAndFails() throws Exception {
         JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);

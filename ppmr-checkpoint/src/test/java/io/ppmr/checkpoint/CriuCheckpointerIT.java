@@ -11,9 +11,9 @@ import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
-import io.ppmr.os.Command;
-import io.ppmr.os.ProcStat;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.ProcStat;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.protocol.data.ReadingMode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -115,6 +115,7 @@ class CriuCheckpointerIT {
         return JobFixture.finish(criu.restart(fixture.restart(3, directory, work)));
     }
 
+    @Tag("soak")
     @Test
     void shouldRestoreBesideTheHeldOriginalAndGoOnToTheRightResult() throws Exception {
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
@@ -302,6 +303,7 @@ class CriuCheckpointerIT {
         fixture.requireNothingLeft();
     }
 
+    @Tag("soak")
     @Test
     void shouldLeaveTheCopyStoppedWhenTheJobHadStoppedAChild() throws Exception {
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
@@ -373,6 +375,7 @@ class CriuCheckpointerIT {
         fixture.requireResult(job);
     }
 
+    @Tag("soak")
     @Test
     void shouldLeaveNothingWhenTheImagesAreDamaged() throws Exception {
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
@@ -450,6 +453,7 @@ class CriuCheckpointerIT {
         fixture.requireNothingLeft();
     }
 
+    @Tag("soak")
     @Test
     void shouldLetTheOriginalRunWhenTheDumpFails() throws Exception {
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);

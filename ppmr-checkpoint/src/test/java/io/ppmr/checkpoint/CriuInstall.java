@@ -2,7 +2,7 @@ package io.ppmr.checkpoint;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import java.time.Duration;
 import java.util.List;
 

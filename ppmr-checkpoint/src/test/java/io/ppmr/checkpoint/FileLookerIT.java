@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.FileLooker.Question;
 import io.ppmr.checkpoint.files.FileFacts;
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;

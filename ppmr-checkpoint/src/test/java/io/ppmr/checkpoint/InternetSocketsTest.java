@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Test;
 
 /** Tests tables of all users' sockets and System V objects, as a kernel wrote them, and larger ones. */
 class InternetSocketsTest {
-    private static final Path RECORDED = Path.of("../ppmr-os/src/test/resources/linux-6.18");
+    private static final Path RECORDED = Path.of("../ppmr-linux/src/test/resources/linux-6.18");
     private static final long LISTENS = 3_468_599;
     private static final long CONNECTED = 3_468_600;
     private static final long DATAGRAMS = 3_468_601;

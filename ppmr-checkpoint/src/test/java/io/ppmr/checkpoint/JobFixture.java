@@ -5,8 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
-import io.ppmr.os.Command;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;

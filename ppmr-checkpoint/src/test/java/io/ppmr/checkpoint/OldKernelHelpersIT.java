@@ -3,8 +3,8 @@ package io.ppmr.checkpoint;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.os.Command;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.ProcessIdentity;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -30,7 +30,7 @@ import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 @EnabledIfSystemProperty(named = "os.arch", matches = "amd64")
 @Timeout(120)
 class OldKernelHelpersIT {
-    private static final Path RECORDED = Path.of("../ppmr-os/src/test/resources/linux-3.10");
+    private static final Path RECORDED = Path.of("../ppmr-linux/src/test/resources/linux-3.10");
     private static final Duration LIMIT = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
 
     private final ProcessTable table = new ProcessTable();

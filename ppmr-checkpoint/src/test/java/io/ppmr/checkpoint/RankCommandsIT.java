@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;

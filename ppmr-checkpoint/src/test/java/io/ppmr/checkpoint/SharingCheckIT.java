@@ -7,10 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.limits.CriuChecks;
 import io.ppmr.checkpoint.limits.CriuChecks.SandboxRule;
-import io.ppmr.os.ProcFiles;
-import io.ppmr.os.ProcMaps;
-import io.ppmr.os.ProcStat;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcFiles;
+import io.ppmr.linux.ProcMaps;
+import io.ppmr.linux.ProcStat;
+import io.ppmr.linux.ProcessIdentity;
 import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -24,6 +24,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -234,6 +235,7 @@ class SharingCheckIT {
     }
 
     /** The memory belongs to a service. */
+    @Tag("soak")
     @Test
     void shouldLookInProportionWhenARankHasManyOfEverything() throws Exception {
         share("many", 1);

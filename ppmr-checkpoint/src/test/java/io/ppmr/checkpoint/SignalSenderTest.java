@@ -5,9 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.SignalSender.Signal;
-import io.ppmr.os.KernelFeatures;
-import io.ppmr.os.ProcStat;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.KernelFeatures;
+import io.ppmr.linux.ProcStat;
+import io.ppmr.linux.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.file.Files;

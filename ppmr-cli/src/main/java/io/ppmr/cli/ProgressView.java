@@ -1,10 +1,10 @@
 package io.ppmr.cli;
 
 import io.ppmr.daemon.service.MigrationText;
+import io.ppmr.linux.PrintableText;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationProgress.SourceStep;
 import io.ppmr.migration.source.MigrationReport;
-import io.ppmr.os.PrintableText;
 import java.io.PrintWriter;
 import java.util.List;
 import java.util.Locale;

@@ -1,8 +1,8 @@
 package io.ppmr.fuse;
 
 import com.kenai.jffi.MemoryIO;
-import io.ppmr.os.LibC;
-import io.ppmr.os.RareLog;
+import io.ppmr.linux.LibC;
+import io.ppmr.linux.RareLog;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 

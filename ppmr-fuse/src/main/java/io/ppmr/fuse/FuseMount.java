@@ -1,8 +1,8 @@
 package io.ppmr.fuse;
 
-import io.ppmr.os.Command;
-import io.ppmr.os.LibC;
-import io.ppmr.os.MountEntry;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.LibC;
+import io.ppmr.linux.MountEntry;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;

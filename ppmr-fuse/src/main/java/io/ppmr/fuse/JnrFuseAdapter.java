@@ -2,7 +2,7 @@ package io.ppmr.fuse;
 
 import io.ppmr.fuse.FilesystemView.CallingProcess;
 import io.ppmr.fuse.FilesystemView.Capacity;
-import io.ppmr.os.RareLog;
+import io.ppmr.linux.RareLog;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;

@@ -1,7 +1,7 @@
 package io.ppmr.fuse;
 
 import io.ppmr.fuse.FilesystemView.CallingProcess;
-import io.ppmr.os.LibC;
+import io.ppmr.linux.LibC;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import jnr.ffi.Memory;

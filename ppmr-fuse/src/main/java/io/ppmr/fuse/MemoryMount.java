@@ -1,7 +1,7 @@
 package io.ppmr.fuse;
 
-import io.ppmr.os.Folders;
-import io.ppmr.os.MountEntry;
+import io.ppmr.linux.Folders;
+import io.ppmr.linux.MountEntry;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;

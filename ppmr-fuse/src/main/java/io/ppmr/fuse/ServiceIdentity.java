@@ -1,6 +1,6 @@
 package io.ppmr.fuse;
 
-import io.ppmr.os.ProcStat;
+import io.ppmr.linux.ProcStat;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;

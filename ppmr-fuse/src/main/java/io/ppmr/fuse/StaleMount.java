@@ -1,6 +1,6 @@
 package io.ppmr.fuse;
 
-import io.ppmr.os.MountEntry;
+import io.ppmr.linux.MountEntry;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;

@@ -1,6 +1,6 @@
 package io.ppmr.fuse;
 
-import io.ppmr.os.LibC;
+import io.ppmr.linux.LibC;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLongArray;
 

@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTimeout;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import io.ppmr.os.BorrowedObject;
-import io.ppmr.os.LibC;
+import io.ppmr.linux.BorrowedObject;
+import io.ppmr.linux.LibC;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -7,8 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.fuse.FilesystemView.CallingProcess;
-import io.ppmr.os.Command;
-import io.ppmr.os.MountEntry;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.MountEntry;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

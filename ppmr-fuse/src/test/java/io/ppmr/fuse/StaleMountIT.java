@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.os.MountEntry;
+import io.ppmr.linux.MountEntry;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -16,6 +16,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.CleanupMode;
@@ -83,6 +84,7 @@ class StaleMountIT {
         mountAgain(mountPoint);
     }
 
+    @Tag("soak")
     @Test
     void shouldMountAgainAndFreeServiceWhenItHangsOnItsOwnMount() throws Exception {
         Path mountPoint = startService("hold");

@@ -1,6 +1,6 @@
 package io.ppmr.fuse;
 
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -2,7 +2,7 @@ package io.ppmr.migration;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Enclosure;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.MigrationSecret;

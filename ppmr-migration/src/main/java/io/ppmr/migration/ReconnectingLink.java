@@ -1,6 +1,6 @@
 package io.ppmr.migration;
 
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LogContext;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;

@@ -1,6 +1,6 @@
 package io.ppmr.pods;
 
-import io.ppmr.os.Ipv4Address;
+import io.ppmr.linux.Ipv4Address;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.Arrays;

@@ -1,8 +1,8 @@
 package io.ppmr.pods;
 
+import io.ppmr.linux.HostPort;
+import io.ppmr.linux.RareLog;
 import io.ppmr.migration.RequestException;
-import io.ppmr.os.HostPort;
-import io.ppmr.os.RareLog;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ReturnToken;
 import io.ppmr.protocol.data.Message;

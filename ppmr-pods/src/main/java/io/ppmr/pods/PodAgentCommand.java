@@ -132,7 +132,8 @@ final class PodAgentCommand implements Callable<Integer> {
             List<String> all = new ArrayList<>(place.way());
             all.addAll(List.of("pod", "agent", THERE, place.socket().toString(), place.pod()));
             all.add(Base64.getUrlEncoder().withoutPadding().encodeToString(command.getBytes(StandardCharsets.UTF_8)));
-            io.ppmr.os.Command.CommandResult result = io.ppmr.os.Command.of(all).run(LIMIT);
+            io.ppmr.linux.Command.CommandResult result =
+                    io.ppmr.linux.Command.of(all).run(LIMIT);
             if (!result.succeeded()) {
                 throw new IOException("the way to the node of pod " + place.pod() + ": " + result.describe());
             }

@@ -1,9 +1,9 @@
 package io.ppmr.pods;
 
 import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.os.Command;
-import io.ppmr.os.HostPort;
-import io.ppmr.os.LibC;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.HostPort;
+import io.ppmr.linux.LibC;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.tcp.Connector;

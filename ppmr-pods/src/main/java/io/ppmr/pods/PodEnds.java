@@ -1,8 +1,8 @@
 package io.ppmr.pods;
 
 import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.os.LibC;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.LibC;
+import io.ppmr.linux.ProcessIdentity;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.HashSet;

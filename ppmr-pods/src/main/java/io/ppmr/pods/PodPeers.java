@@ -1,7 +1,7 @@
 package io.ppmr.pods;
 
+import io.ppmr.linux.Ipv4Address;
 import io.ppmr.migration.RequestException;
-import io.ppmr.os.Ipv4Address;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ReturnToken;
 import java.io.IOException;

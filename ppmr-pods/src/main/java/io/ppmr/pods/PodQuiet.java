@@ -1,7 +1,7 @@
 package io.ppmr.pods;
 
-import io.ppmr.os.Command;
-import io.ppmr.os.Ipv4Address;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.Ipv4Address;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;

@@ -1,7 +1,7 @@
 package io.ppmr.pods;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.protocol.control.PodAddresses;
 import io.ppmr.protocol.control.PodSpecification;
 import io.ppmr.protocol.control.ReturnToken;

@@ -1,8 +1,8 @@
 package io.ppmr.pods;
 
-import io.ppmr.os.HostPort;
-import io.ppmr.os.config.Key;
-import io.ppmr.os.config.Section;
+import io.ppmr.linux.HostPort;
+import io.ppmr.linux.config.Key;
+import io.ppmr.linux.config.Section;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;

@@ -1,7 +1,7 @@
 package io.ppmr.pods;
 
-import io.ppmr.os.Ipv4Address;
-import io.ppmr.os.config.Key;
+import io.ppmr.linux.Ipv4Address;
+import io.ppmr.linux.config.Key;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;

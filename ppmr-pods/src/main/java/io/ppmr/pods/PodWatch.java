@@ -1,8 +1,8 @@
 package io.ppmr.pods;
 
 import io.ppmr.daemon.service.ProcessSignals;
+import io.ppmr.linux.LogContext;
 import io.ppmr.migration.RequestException;
-import io.ppmr.os.LogContext;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.PrintWriter;

@@ -2,8 +2,8 @@ package io.ppmr.system;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.ppmr.linux.Command;
 import io.ppmr.migration.RequestException;
-import io.ppmr.os.Command;
 import io.ppmr.pods.PodStatus;
 import io.ppmr.pods.testbed.BridgedNode;
 import io.ppmr.testbed.Conditions;

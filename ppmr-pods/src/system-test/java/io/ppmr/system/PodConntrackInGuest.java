@@ -4,8 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.os.Command;
-import io.ppmr.os.LibC;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.LibC;
 import io.ppmr.pods.PodStatus;
 import io.ppmr.testbed.Testbed;
 import java.io.IOException;

@@ -267,6 +267,7 @@ class PodIT {
     }
 
     /** Pods of that release have no file for their network. */
+    @Tag("soak")
     @Test
     void shouldFindItsNetworkWhenAnEarlierReleaseHasMadeThePod() throws Exception {
         PodStatus pod = a.runFor(PodNode.OWNER, "older", "sleep", "600");

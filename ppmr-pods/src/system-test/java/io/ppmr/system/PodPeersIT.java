@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.daemon.config.KeyFile;
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import io.ppmr.pods.PodStatus;
 import io.ppmr.protocol.control.ReturnToken;
 import io.ppmr.testbed.Conditions;

@@ -2,7 +2,7 @@ package io.ppmr.pods;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.ppmr.os.Ipv4Address;
+import io.ppmr.linux.Ipv4Address;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;

@@ -1,7 +1,7 @@
 package io.ppmr.slurm;
 
-import io.ppmr.os.Command;
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.LogContext;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;

@@ -1,9 +1,9 @@
 package io.ppmr.slurm;
 
 import io.ppmr.daemon.jobs.JobName;
+import io.ppmr.linux.Folders;
+import io.ppmr.linux.HostPort;
 import io.ppmr.migration.source.MigrationReport;
-import io.ppmr.os.Folders;
-import io.ppmr.os.HostPort;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;

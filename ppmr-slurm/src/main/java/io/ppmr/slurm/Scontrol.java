@@ -1,7 +1,7 @@
 package io.ppmr.slurm;
 
 import io.ppmr.checkpoint.WorkDirectories;
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.UnknownHostException;

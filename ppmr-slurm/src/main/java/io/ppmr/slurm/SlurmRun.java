@@ -2,7 +2,7 @@ package io.ppmr.slurm;
 
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -56,7 +56,7 @@ record SlurmTexts(Path folder, Path bin, String address0, Optional<String> pods)
                 journal = "%1$s/target-journal"
                 listen = "%2$s:7411"
                 key_file = "%1$s/key"
-                warm_up_migrations = 1
+                warm_up_migrations = 0
                 %3$s""".formatted(folder, address0, checkpointer() + pods("trusted_users = [65534]", "pods-n0", 0));
     }
 
@@ -68,7 +68,7 @@ record SlurmTexts(Path folder, Path bin, String address0, Optional<String> pods)
                 journal = "%1$s/%5$s-journal"
                 control_socket = "%1$s/local/source.sock"
                 key_file = "%1$s/key"
-                warm_up_migrations = 1
+                warm_up_migrations = 0
                 [announcements]
                 directory = "%1$s/local/announced"
                 # Nobody listens there: the job names its own spare.

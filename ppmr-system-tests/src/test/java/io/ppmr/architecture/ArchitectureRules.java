@@ -18,7 +18,7 @@ import java.util.stream.Stream;
  * it to a small tree that breaks it, and check that it fails.
  */
 final class ArchitectureRules {
-    private static final List<String> BELOW_ALL = List.of("os", "bufferpool", "protocol");
+    private static final List<String> BELOW_ALL = List.of("linux", "bufferpool", "protocol");
     private static final List<String> DATA = with(BELOW_ALL, "transport", "fuse");
     private static final List<String> MIGRATION = with(DATA, "source", "target", "checkpoint", "transaction");
     private static final List<String> DAEMON = with(MIGRATION, "migration");
@@ -29,15 +29,15 @@ final class ArchitectureRules {
 
     /** Every module, by the package it owns under the root, with the modules it may use. */
     static final Map<String, List<String>> MAY_USE = Map.ofEntries(
-            Map.entry("os", List.of()),
+            Map.entry("linux", List.of()),
             Map.entry("bufferpool", List.of()),
             Map.entry("protocol", List.of()),
             Map.entry("transport", BELOW_ALL),
-            Map.entry("fuse", List.of("os")),
+            Map.entry("fuse", List.of("linux")),
             Map.entry("source", DATA),
             Map.entry("target", DATA),
-            Map.entry("checkpoint", List.of("os", "protocol")),
-            Map.entry("transaction", List.of("os", "protocol")),
+            Map.entry("checkpoint", List.of("linux", "protocol")),
+            Map.entry("transaction", List.of("linux", "protocol")),
             Map.entry("migration", MIGRATION),
             Map.entry("daemon", DAEMON),
             Map.entry("cli", CLI),

@@ -114,7 +114,7 @@ class ArchitectureTest {
     void shouldKeepJnrFuseInItsModule() {
         ArchitectureRules.onlyIn(ROOT, "fuse", "ru.serce.jnrfuse..").check(product);
         // Calls of the C library are all in one place. FUSE has a library of its own.
-        ArchitectureRules.onlyInThese(ROOT, List.of("fuse", "os"), "jnr..", "com.kenai..")
+        ArchitectureRules.onlyInThese(ROOT, List.of("fuse", "linux"), "jnr..", "com.kenai..")
                 .check(product);
     }
 
@@ -126,7 +126,7 @@ class ArchitectureTest {
     @Test
     void shouldNeedOnlyTheJdkTheSystemAndTheLogWhenCheckpointing() {
         ArchitectureRules.needsOnly(
-                        ROOT, "checkpoint", "java..", "org.slf4j..", ROOT + ".os..", ROOT + ".protocol.data..")
+                        ROOT, "checkpoint", "java..", "org.slf4j..", ROOT + ".linux..", ROOT + ".protocol.data..")
                 .check(product);
     }
 

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Tests whole tables of /proc, made out of those that kernels have written. */
 class KernelTableFuzzTest {
-    private static final Path RECORDED = Path.of("../ppmr-os/src/test/resources");
+    private static final Path RECORDED = Path.of("../ppmr-linux/src/test/resources");
     private static final int MOST_BYTES = 8192;
     private static final Set<Long> WANTED = Set.of(3468599L, 3468600L, 3468601L);
 

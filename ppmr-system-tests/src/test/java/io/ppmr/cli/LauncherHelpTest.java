@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.cli.help.CommandList;
 import io.ppmr.cli.help.CommandList.CommandGroup;
 import io.ppmr.cli.help.CommandList.ListedCommand;
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

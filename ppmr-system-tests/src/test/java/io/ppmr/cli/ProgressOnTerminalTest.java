@@ -3,9 +3,9 @@ package io.ppmr.cli;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.linux.Command;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationProgress.SourceStep;
-import io.ppmr.os.Command;
 import java.io.OutputStreamWriter;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;

@@ -1,4 +1,4 @@
-package io.ppmr.os;
+package io.ppmr.linux;
 
 import io.ppmr.fuzz.Fuzz;
 import io.ppmr.fuzz.FuzzPlan;
@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Timeout;
 
 /** Tests single lines of /proc, made out of those that kernels have written. */
 class KernelTextFuzzTest {
-    private static final Path RECORDED = Path.of("../ppmr-os/src/test/resources");
+    private static final Path RECORDED = Path.of("../ppmr-linux/src/test/resources");
     private static final int MOST_BYTES = 8192;
 
     private static Mutator lines(String... files) throws IOException {

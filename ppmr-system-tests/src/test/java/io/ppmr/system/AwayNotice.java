@@ -1,6 +1,6 @@
 package io.ppmr.system;
 
-import io.ppmr.os.HostPort;
+import io.ppmr.linux.HostPort;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.tcp.Connector;

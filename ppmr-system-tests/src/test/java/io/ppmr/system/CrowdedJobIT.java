@@ -111,6 +111,7 @@ class CrowdedJobIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldRefuseByNameWhenAJobHasMoreDescriptorsThanTheLimitAndMoveTheNextOne() throws Exception {
         long crowd = crowd(1, 12_000, "named", 12);

@@ -30,6 +30,7 @@ class DemoIT {
     @TempDir
     private Path directory;
 
+    @Tag("soak")
     @Test
     void shouldReadAStreamWhileItIsWrittenWhenSelfCheckpointingProcessesMove() throws Exception {
         requireStreamed(migration(directory, "blcr"));

@@ -2,7 +2,7 @@ package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import io.ppmr.testbed.Patience;
 import java.nio.file.Files;
 import java.nio.file.Path;

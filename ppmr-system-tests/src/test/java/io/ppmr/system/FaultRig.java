@@ -115,7 +115,7 @@ final class FaultRig implements AutoCloseable {
         }
         String common = """
                 key_file = "%1$s/key"
-                warm_up_migrations = 1
+                warm_up_migrations = 0
                 control_socket = "%1$s/%2$s.sock"
                 silence_limit = "4s"
                 """.formatted(directory, name);

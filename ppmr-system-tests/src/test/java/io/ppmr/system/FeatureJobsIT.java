@@ -3,9 +3,9 @@ package io.ppmr.system;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.linux.Command;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
-import io.ppmr.os.Command;
 import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.time.Duration;

@@ -95,6 +95,7 @@ class FieldCasesIT {
     }
 
     /** The cases of this class that do not contradict each other, on one pair of nodes. */
+    @Tag("soak")
     @Test
     void shouldMoveEachJobWhenNodesAreHardenedAndTheFirstAddressOfTheTargetIsOutOfUse() throws Exception {
         try (JobNodes nodes = new JobNodes("field")) {

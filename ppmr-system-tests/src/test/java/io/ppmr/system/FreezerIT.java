@@ -73,6 +73,7 @@ class FreezerIT {
         return id;
     }
 
+    @Tag("soak")
     @Test
     void shouldRunNoFurtherStepWhenItsUserContinuesARankThatIsHeld() throws Exception {
         Path folder = Files.createTempDirectory(directory, "pair");

@@ -5,9 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.linux.Command;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
-import io.ppmr.os.Command;
 import io.ppmr.testbed.Patience;
 import io.ppmr.transaction.journal.MappedJournal;
 import java.io.IOException;

@@ -65,6 +65,7 @@ class HookDeathIT {
         return id;
     }
 
+    @Tag("soak")
     @Test
     void shouldResumeAfterSuspendHasEndedWhenItsServiceWasKilled() throws Exception {
         Path go = hooks.resolve("go");

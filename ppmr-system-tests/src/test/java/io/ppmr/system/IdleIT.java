@@ -7,8 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.linux.ProcStat;
 import io.ppmr.migration.source.MigrationReport;
-import io.ppmr.os.ProcStat;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ProcessFigures;

@@ -2,8 +2,8 @@ package io.ppmr.system;
 
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.linux.Command;
 import io.ppmr.migration.RequestException;
-import io.ppmr.os.Command;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
@@ -82,7 +82,7 @@ final class KillablePair implements AutoCloseable {
         }
         String common = """
                 key_file = "%1$s/key"
-                warm_up_migrations = 1
+                warm_up_migrations = 0
                 control_socket = "%1$s/%2$s.sock"
                 silence_limit = "60s"
                 """.formatted(directory, role);

@@ -68,6 +68,7 @@ class LeastRateIT {
         failsByName(List.of("open image wcx", "pause 60000", "close"));
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveAJobOverANetworkThatIsSlowerThanTheLeastRate() throws Exception {
         long size = 12L * MIB;

@@ -5,8 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.ppmr.linux.Command;
 import io.ppmr.migration.source.MigrationReport;
-import io.ppmr.os.Command;
 import io.ppmr.testbed.ProcessFigures;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -125,6 +125,7 @@ class ManyRanksIT {
     }
 
     /** Each checkpoint, and each restart, continues only when every other one of its kind has been started. */
+    @Tag("soak")
     @Test
     @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     void shouldMoveRanksWhoseCommandsWaitUntilAllAreStarted() throws Exception {

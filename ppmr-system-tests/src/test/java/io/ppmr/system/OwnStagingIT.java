@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -49,6 +49,7 @@ class OwnStagingIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldStageInMemoryThatNoUserCanEnterWhenNoFolderIsNamed() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).retained().rank(CHECKPOINT, RESTART);

@@ -1,6 +1,6 @@
 package io.ppmr.system;
 
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
 import java.io.IOException;

@@ -8,9 +8,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.linux.Command;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
-import io.ppmr.os.Command;
 import io.ppmr.testbed.ComputingJob;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
@@ -367,6 +367,7 @@ class RailsIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldTakeTheOtherRailWhenTheOneOfHigherPriorityIsCut() throws Exception {
         try (Scene scene = new Scene(60, PROCESS_BYTES / 4, 10, 1)) {

@@ -3,7 +3,7 @@ package io.ppmr.system;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.service.JavaCommand;
-import io.ppmr.os.Command;
+import io.ppmr.linux.Command;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ProcessFigures;
 import io.ppmr.testbed.ServiceProcess;
@@ -25,7 +25,7 @@ final class RealServices implements AutoCloseable {
     private final Path directory;
     private final int port;
     private final List<String> javaOptions = new ArrayList<>();
-    private int warmUpMigrations = 1;
+    private int warmUpMigrations;
     private String sourceSections = "";
     private String targetSections = "";
     private final List<Long> copies = new ArrayList<>();

@@ -54,6 +54,7 @@ class RealServicesIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldStartAgainWhenKilledWithAMountThatIsInUse() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(List.of("pause 1"), List.of("pause 1"));

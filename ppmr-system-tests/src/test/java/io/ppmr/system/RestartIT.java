@@ -68,7 +68,7 @@ class RestartIT {
                     work_directory = "%1$s/restart-work"
                     journal = "%1$s/restart-journal"
                     key_file = "%1$s/key"
-                    warm_up_migrations = 1
+                    warm_up_migrations = 0
                     """.formatted(directory)
                             + LedgerJob.checkpointerToml(directory.resolve("job"))
                                     .replace("checkpointers.ledger", "checkpointers.command"));
@@ -157,6 +157,7 @@ class RestartIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldRefuseToRestartWhenACopyIsIncompleteOrARestartFails() throws Exception {
         try (Nodes nodes = new Nodes(directory);

@@ -37,6 +37,7 @@ class ResumedHookIT {
         return new KillablePair(Files.createTempDirectory(directory, "pair"), hook, jobLines);
     }
 
+    @Tag("soak")
     @Test
     void shouldTellTheJobBeforeItsReconnectWhenItHasMoved() throws Exception {
         Path told = told();

@@ -5,9 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
-import io.ppmr.os.ProcessIdentity;
 import io.ppmr.testbed.Conditions;
 import java.io.IOException;
 import java.io.UncheckedIOException;

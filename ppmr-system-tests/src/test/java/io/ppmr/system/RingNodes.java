@@ -3,9 +3,9 @@ package io.ppmr.system;
 import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
-import io.ppmr.os.ProcessIdentity;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.TestNode;
@@ -155,7 +155,7 @@ final class RingNodes implements AutoCloseable {
     private ServiceProcess service(TestNode node, List<String> arguments, String... settings) throws Exception {
         String role = arguments.get(0);
         List<String> all = new ArrayList<>(List.of("""
-                warm_up_migrations = 1
+                warm_up_migrations = 0
                 key_file = "%1$s/key"
                 control_socket = "%1$s/%2$s.sock"
                 """.formatted(directory, role)));

@@ -22,6 +22,7 @@ import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -35,6 +36,7 @@ class ServiceControlIT {
     @TempDir
     private Path directory;
 
+    @Tag("soak")
     @Test
     void shouldMoveOnceWhenTheHealthCommandFlaps() throws Exception {
         Path script = health();

@@ -52,6 +52,7 @@ class ServiceReturnIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldTellHowItEndedWhenTheServiceComesBack() throws Exception {
         try (ReplayJob job = job();

@@ -17,6 +17,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.RepeatedTest;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -86,7 +88,7 @@ class StrangersIT {
         }
     }
 
-    @RepeatedTest(3)
+    @Test
     void shouldCommitWhileAStrangerHoldsAllPlacesAndOpensFiftyConnectionsASecond() throws Exception {
         try (ReplayJob job = new ReplayJob(directory)
                         .rank(
@@ -107,6 +109,13 @@ class StrangersIT {
                     .count();
             assertTrue(lines >= 1 && lines <= 20, lines + " lines about " + opened + " connections:\n" + log);
         }
+    }
+
+    /** An attack depends on the moments at which it comes. */
+    @Tag("soak")
+    @RepeatedTest(3)
+    void shouldCommitAgainAndAgainWhileAStrangerHoldsAllPlaces() throws Exception {
+        shouldCommitWhileAStrangerHoldsAllPlacesAndOpensFiftyConnectionsASecond();
     }
 
     private static String text(RealServices services) {

@@ -8,11 +8,11 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.ProcStat;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
-import io.ppmr.os.Command;
-import io.ppmr.os.ProcStat;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.TwoNodes;
@@ -459,7 +459,7 @@ class StreamedCriuIT {
     private ServiceProcess service(String role, int port) throws Exception {
         String common = """
                 key_file = "%1$s/key"
-                warm_up_migrations = 1
+                warm_up_migrations = 0
                 control_socket = "%1$s/%2$s.sock"
                 """.formatted(directory, role);
         String own = role.equals("target") ? """

@@ -394,6 +394,7 @@ class TransactionIT {
                 "no checkpoint or restart is left", () -> job.programs().size() == 2);
     }
 
+    @Tag("soak")
     @Test
     void shouldHoldTheRestWhenAnOriginalDiesBeforeAllHaveVoted() throws Exception {
         try (Nodes nodes = new Nodes(directory);

@@ -7,9 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.linux.Command;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
-import io.ppmr.os.Command;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
@@ -135,6 +135,7 @@ class UnfitTargetIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldFindAPairWellWhenBothServicesAreThisNode() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);

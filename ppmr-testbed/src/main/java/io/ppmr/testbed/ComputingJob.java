@@ -2,8 +2,8 @@ package io.ppmr.testbed;
 
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.os.Command;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;

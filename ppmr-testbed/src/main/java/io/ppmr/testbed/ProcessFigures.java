@@ -1,6 +1,6 @@
 package io.ppmr.testbed;
 
-import io.ppmr.os.ProcStat;
+import io.ppmr.linux.ProcStat;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;

@@ -2,9 +2,9 @@ package io.ppmr.testbed;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.os.Command;
-import io.ppmr.os.ProcessIdentity;
-import io.ppmr.os.UninterruptedWait;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.ProcessIdentity;
+import io.ppmr.linux.UninterruptedWait;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;

@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.daemon.config.KeyFile;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -18,6 +18,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -151,6 +152,7 @@ class NodeIT {
         assertFalse(Files.exists(folder.resolve("sock")));
     }
 
+    @Tag("soak")
     @Test
     void shouldRefuseToArmTheTriggerWhenTheJvmMayUseItsSignal() throws Exception {
         // Written, and used once more without the variable.

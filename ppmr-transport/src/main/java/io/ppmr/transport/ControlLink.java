@@ -1,6 +1,6 @@
 package io.ppmr.transport;
 
-import io.ppmr.os.BootClock;
+import io.ppmr.linux.BootClock;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;

@@ -4,7 +4,7 @@ import io.ppmr.bench.node.SourceNode.SourceConnections;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LogContext;
 import io.ppmr.protocol.data.AdvertiseFrame;
 import io.ppmr.protocol.data.CreditFrame;
 import io.ppmr.protocol.data.CreditRequestFrame;

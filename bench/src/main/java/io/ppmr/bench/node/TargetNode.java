@@ -6,7 +6,7 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LogContext;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.ImageTraits;

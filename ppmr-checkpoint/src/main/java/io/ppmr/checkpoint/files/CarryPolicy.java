@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint.files;
 
-import io.ppmr.os.config.Key;
+import io.ppmr.linux.config.Key;
 
 /**
  * Decides which files of a node move with a job. Each node has its own policy. The source's decides which files are

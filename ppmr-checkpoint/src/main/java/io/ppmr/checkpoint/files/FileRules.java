@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint.files;
 
 import io.ppmr.checkpoint.sharing.Refusal;
-import io.ppmr.os.LibC;
+import io.ppmr.linux.LibC;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;

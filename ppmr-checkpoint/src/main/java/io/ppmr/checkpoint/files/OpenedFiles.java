@@ -1,9 +1,9 @@
 package io.ppmr.checkpoint.files;
 
 import io.ppmr.checkpoint.sharing.DescriptorInfo;
-import io.ppmr.os.ProcFiles;
-import io.ppmr.os.ProcFolder;
-import io.ppmr.os.ProcMaps;
+import io.ppmr.linux.ProcFiles;
+import io.ppmr.linux.ProcFolder;
+import io.ppmr.linux.ProcMaps;
 import java.io.IOException;
 import java.nio.file.NoSuchFileException;
 import java.util.Optional;

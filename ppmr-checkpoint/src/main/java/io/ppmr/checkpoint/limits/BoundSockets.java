@@ -2,9 +2,9 @@ package io.ppmr.checkpoint.limits;
 
 import io.ppmr.checkpoint.sharing.MemberCheck;
 import io.ppmr.checkpoint.sharing.Refusal;
-import io.ppmr.os.BorrowedSocket;
-import io.ppmr.os.CannotBorrowException;
-import io.ppmr.os.ProcFiles;
+import io.ppmr.linux.BorrowedSocket;
+import io.ppmr.linux.CannotBorrowException;
+import io.ppmr.linux.ProcFiles;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;

@@ -2,8 +2,8 @@ package io.ppmr.checkpoint.limits;
 
 import io.ppmr.checkpoint.sharing.MemberCheck;
 import io.ppmr.checkpoint.sharing.Refusal;
-import io.ppmr.os.ProcFiles;
-import io.ppmr.os.ProcFiles.FileStatus;
+import io.ppmr.linux.ProcFiles;
+import io.ppmr.linux.ProcFiles.FileStatus;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;

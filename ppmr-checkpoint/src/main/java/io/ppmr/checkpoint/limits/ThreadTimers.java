@@ -3,7 +3,7 @@ package io.ppmr.checkpoint.limits;
 import io.ppmr.checkpoint.sharing.Holder;
 import io.ppmr.checkpoint.sharing.MemberCheck;
 import io.ppmr.checkpoint.sharing.Refusal;
-import io.ppmr.os.ProcFiles;
+import io.ppmr.linux.ProcFiles;
 import java.io.IOException;
 import java.util.List;
 

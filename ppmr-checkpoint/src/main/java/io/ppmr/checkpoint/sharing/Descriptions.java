@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint.sharing;
 
-import io.ppmr.os.Kcmp;
-import io.ppmr.os.Kcmp.Descriptor;
+import io.ppmr.linux.Kcmp;
+import io.ppmr.linux.Kcmp.Descriptor;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashMap;

@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint.sharing;
 
-import io.ppmr.os.ProcFiles;
-import io.ppmr.os.ProcFolder;
+import io.ppmr.linux.ProcFiles;
+import io.ppmr.linux.ProcFolder;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;

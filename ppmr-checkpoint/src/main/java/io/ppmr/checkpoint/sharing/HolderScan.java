@@ -2,12 +2,12 @@ package io.ppmr.checkpoint.sharing;
 
 import io.ppmr.checkpoint.sharing.KernelObject.ObjectKind;
 import io.ppmr.checkpoint.sharing.MappingScan.SharedMapping;
-import io.ppmr.os.Kcmp;
-import io.ppmr.os.Kcmp.Descriptor;
-import io.ppmr.os.ProcFiles;
-import io.ppmr.os.ProcFiles.FileStatus;
-import io.ppmr.os.ProcStat;
-import io.ppmr.os.UnixSocket;
+import io.ppmr.linux.Kcmp;
+import io.ppmr.linux.Kcmp.Descriptor;
+import io.ppmr.linux.ProcFiles;
+import io.ppmr.linux.ProcFiles.FileStatus;
+import io.ppmr.linux.ProcStat;
+import io.ppmr.linux.UnixSocket;
 import java.io.File;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;

@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint.sharing;
 
-import io.ppmr.os.ProcStat;
-import io.ppmr.os.UnixSocket;
+import io.ppmr.linux.ProcStat;
+import io.ppmr.linux.UnixSocket;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;

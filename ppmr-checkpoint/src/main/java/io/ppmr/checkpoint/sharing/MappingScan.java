@@ -1,8 +1,8 @@
 package io.ppmr.checkpoint.sharing;
 
 import io.ppmr.checkpoint.sharing.KernelObject.ObjectKind;
-import io.ppmr.os.ProcFiles;
-import io.ppmr.os.ProcMaps;
+import io.ppmr.linux.ProcFiles;
+import io.ppmr.linux.ProcMaps;
 import java.io.IOException;
 import java.util.Optional;
 

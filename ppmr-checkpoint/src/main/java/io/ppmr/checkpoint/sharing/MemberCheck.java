@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint.sharing;
 
-import io.ppmr.os.ProcFiles.FileStatus;
+import io.ppmr.linux.ProcFiles.FileStatus;
 import java.io.IOException;
 import java.util.List;
 import java.util.Optional;

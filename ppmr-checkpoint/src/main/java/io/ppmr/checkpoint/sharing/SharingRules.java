@@ -1,8 +1,8 @@
 package io.ppmr.checkpoint.sharing;
 
 import io.ppmr.checkpoint.sharing.KernelObject.ObjectKind;
-import io.ppmr.os.ProcStat;
-import io.ppmr.os.UnixSocket;
+import io.ppmr.linux.ProcStat;
+import io.ppmr.linux.UnixSocket;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashSet;

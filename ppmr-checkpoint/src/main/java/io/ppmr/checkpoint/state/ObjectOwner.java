@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint.state;
 
-import io.ppmr.os.BorrowedObject;
+import io.ppmr.linux.BorrowedObject;
 import java.io.IOException;
 import java.util.Optional;
 

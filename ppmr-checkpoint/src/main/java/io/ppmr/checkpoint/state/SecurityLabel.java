@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint.state;
 
 import io.ppmr.checkpoint.sharing.EscapedName;
-import io.ppmr.os.ProcFiles;
+import io.ppmr.linux.ProcFiles;
 import java.io.IOException;
 import java.util.Optional;
 import org.slf4j.Logger;

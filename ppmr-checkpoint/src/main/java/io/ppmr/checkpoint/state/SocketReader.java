@@ -1,8 +1,8 @@
 package io.ppmr.checkpoint.state;
 
 import io.ppmr.checkpoint.state.SocketOptionKind.Of;
-import io.ppmr.os.BorrowedSocket;
-import io.ppmr.os.CannotBorrowException;
+import io.ppmr.linux.BorrowedSocket;
+import io.ppmr.linux.CannotBorrowException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;

@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint.state;
 
-import io.ppmr.os.BorrowedSocket;
+import io.ppmr.linux.BorrowedSocket;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;

@@ -1,8 +1,8 @@
 package io.ppmr.checkpoint.state;
 
-import io.ppmr.os.LibC;
-import io.ppmr.os.ProcFiles;
-import io.ppmr.os.Processors;
+import io.ppmr.linux.LibC;
+import io.ppmr.linux.ProcFiles;
+import io.ppmr.linux.Processors;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;

@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint.state;
 
-import io.ppmr.os.ProcFiles;
+import io.ppmr.linux.ProcFiles;
 import java.io.IOException;
 import java.util.Optional;
 import java.util.regex.Matcher;

@@ -5,8 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.sharing.KernelObject.ObjectKind;
-import io.ppmr.os.ProcStat;
-import io.ppmr.os.UnixSocket;
+import io.ppmr.linux.ProcStat;
+import io.ppmr.linux.UnixSocket;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;

@@ -1,7 +1,7 @@
 package io.ppmr.cli.history;
 
 import com.fasterxml.jackson.annotation.JsonUnwrapped;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.PlannedRank;

@@ -1,8 +1,8 @@
 package io.ppmr.cli.install;
 
 import io.ppmr.daemon.part.ServicePart;
-import io.ppmr.os.Command;
-import io.ppmr.os.Folders;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.Folders;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryNotEmptyException;

@@ -1,6 +1,6 @@
 package io.ppmr.daemon.config;
 
-import io.ppmr.os.FileFailure;
+import io.ppmr.linux.FileFailure;
 import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;

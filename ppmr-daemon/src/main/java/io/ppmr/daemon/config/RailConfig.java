@@ -1,8 +1,8 @@
 package io.ppmr.daemon.config;
 
 import io.ppmr.daemon.config.file.ConfigFile;
-import io.ppmr.os.config.Key;
-import io.ppmr.os.config.Section;
+import io.ppmr.linux.config.Key;
+import io.ppmr.linux.config.Section;
 import io.ppmr.transport.RailSettings;
 import io.ppmr.transport.tcp.RailReceiver;
 import java.net.InetAddress;

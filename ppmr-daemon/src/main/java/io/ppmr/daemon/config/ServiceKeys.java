@@ -2,9 +2,9 @@ package io.ppmr.daemon.config;
 
 import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.daemon.warmup.WarmUp;
+import io.ppmr.linux.config.Key;
+import io.ppmr.linux.config.Section;
 import io.ppmr.migration.node.NodeSettings;
-import io.ppmr.os.config.Key;
-import io.ppmr.os.config.Section;
 import io.ppmr.transport.TransportChoice;
 import java.nio.file.Path;
 import java.time.Duration;

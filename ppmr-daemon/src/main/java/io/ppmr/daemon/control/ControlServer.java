@@ -2,10 +2,10 @@ package io.ppmr.daemon.control;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import io.ppmr.daemon.control.ControlRequest.Exchange;
-import io.ppmr.os.Accounts;
-import io.ppmr.os.Folders;
-import io.ppmr.os.LogContext;
-import io.ppmr.os.RareLog;
+import io.ppmr.linux.Accounts;
+import io.ppmr.linux.Folders;
+import io.ppmr.linux.LogContext;
+import io.ppmr.linux.RareLog;
 import io.ppmr.transport.listen.AcceptLoop;
 import java.io.IOException;
 import java.io.InterruptedIOException;

@@ -2,10 +2,10 @@ package io.ppmr.daemon.control;
 
 import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.daemon.service.Migrations;
+import io.ppmr.linux.HostPort;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.UnknownJobException;
 import io.ppmr.migration.source.MigrationQueue;
-import io.ppmr.os.HostPort;
 import io.ppmr.transaction.operator.OpenMigration;
 import java.io.IOException;
 import java.net.InetSocketAddress;

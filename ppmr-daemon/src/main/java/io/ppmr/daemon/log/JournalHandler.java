@@ -1,8 +1,8 @@
 package io.ppmr.daemon.log;
 
 import io.ppmr.daemon.log.JournalSender.LogEntry;
-import io.ppmr.os.LogContext;
-import io.ppmr.os.PrintableText;
+import io.ppmr.linux.LogContext;
+import io.ppmr.linux.PrintableText;
 import java.util.Optional;
 import java.util.logging.ErrorManager;
 import java.util.logging.Handler;

@@ -1,6 +1,6 @@
 package io.ppmr.daemon.log;
 
-import io.ppmr.os.PrintableText;
+import io.ppmr.linux.PrintableText;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.time.ZoneId;

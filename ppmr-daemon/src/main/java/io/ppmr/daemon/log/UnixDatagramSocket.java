@@ -1,6 +1,6 @@
 package io.ppmr.daemon.log;
 
-import io.ppmr.os.LibC;
+import io.ppmr.linux.LibC;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;

@@ -1,12 +1,12 @@
 package io.ppmr.daemon.service;
 
 import io.ppmr.daemon.service.HealthJudge.HealthResult;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.LogContext;
+import io.ppmr.linux.config.Key;
+import io.ppmr.linux.config.Section;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationQueue;
-import io.ppmr.os.Command;
-import io.ppmr.os.LogContext;
-import io.ppmr.os.config.Key;
-import io.ppmr.os.config.Section;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;

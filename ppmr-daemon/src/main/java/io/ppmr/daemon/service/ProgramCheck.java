@@ -1,7 +1,7 @@
 package io.ppmr.daemon.service;
 
 import io.ppmr.checkpoint.RootsPrograms;
-import io.ppmr.os.LibC;
+import io.ppmr.linux.LibC;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,7 +1,7 @@
 package io.ppmr.daemon.service;
 
 import io.ppmr.daemon.log.UnixDatagramSocket;
-import io.ppmr.os.PrintableText;
+import io.ppmr.linux.PrintableText;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;

@@ -1,6 +1,6 @@
 package io.ppmr.daemon.service;
 
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LogContext;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.Semaphore;

@@ -1,7 +1,7 @@
 package io.ppmr.migration.keep;
 
 import io.ppmr.checkpoint.JobUser;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.source.image.ImageName.NameKind;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.io.IOException;

@@ -1,7 +1,7 @@
 package io.ppmr.migration.keep;
 
 import io.ppmr.checkpoint.WorkDirectories;
-import io.ppmr.os.Folders;
+import io.ppmr.linux.Folders;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

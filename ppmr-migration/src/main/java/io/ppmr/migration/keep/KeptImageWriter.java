@@ -1,7 +1,7 @@
 package io.ppmr.migration.keep;
 
+import io.ppmr.linux.LogContext;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
-import io.ppmr.os.LogContext;
 import io.ppmr.source.image.ImageName;
 import io.ppmr.source.image.ImageTee;
 import io.ppmr.source.image.ImageTee.FileCopy;

@@ -5,7 +5,7 @@ import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.checkpoint.files.FileFacts;
 import io.ppmr.checkpoint.files.OpenedFile;
 import io.ppmr.checkpoint.sharing.Refusal;
-import io.ppmr.os.LibC;
+import io.ppmr.linux.LibC;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;

@@ -2,8 +2,8 @@ package io.ppmr.migration.node;
 
 import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.checkpoint.files.PathPatterns;
-import io.ppmr.os.config.Key;
-import io.ppmr.os.config.Section;
+import io.ppmr.linux.config.Key;
+import io.ppmr.linux.config.Section;
 import java.util.List;
 
 /**

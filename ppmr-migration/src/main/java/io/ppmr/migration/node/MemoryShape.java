@@ -1,9 +1,9 @@
 package io.ppmr.migration.node;
 
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.os.MappingLine;
-import io.ppmr.os.ProcStat;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.MappingLine;
+import io.ppmr.linux.ProcStat;
+import io.ppmr.linux.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.ByteBuffer;

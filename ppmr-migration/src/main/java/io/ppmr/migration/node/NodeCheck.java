@@ -3,7 +3,7 @@ package io.ppmr.migration.node;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.Availability;
 import io.ppmr.checkpoint.NativePrograms;
-import io.ppmr.os.KernelFeatures;
+import io.ppmr.linux.KernelFeatures;
 import io.ppmr.protocol.control.Finding;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;

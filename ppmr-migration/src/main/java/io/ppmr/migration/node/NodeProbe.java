@@ -2,9 +2,9 @@ package io.ppmr.migration.node;
 
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.Availability;
-import io.ppmr.os.KernelFeatures;
-import io.ppmr.os.KernelFeatures.Feature;
-import io.ppmr.os.ProcStat;
+import io.ppmr.linux.KernelFeatures;
+import io.ppmr.linux.KernelFeatures.Feature;
+import io.ppmr.linux.ProcStat;
 import io.ppmr.protocol.control.NodeFacts;
 import java.io.IOException;
 import java.io.UncheckedIOException;

@@ -1,6 +1,6 @@
 package io.ppmr.migration.node;
 
-import io.ppmr.os.config.Key;
+import io.ppmr.linux.config.Key;
 import java.nio.file.Path;
 import java.time.Duration;
 

@@ -1,7 +1,7 @@
 package io.ppmr.migration.source;
 
-import io.ppmr.os.config.Key;
-import io.ppmr.os.config.Section;
+import io.ppmr.linux.config.Key;
+import io.ppmr.linux.config.Section;
 import java.time.Duration;
 
 /** The limits of each of a source's migrations, with their keys. Immutable. */

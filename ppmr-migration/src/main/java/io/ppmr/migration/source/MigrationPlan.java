@@ -1,7 +1,7 @@
 package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.RankMap;
-import io.ppmr.os.HostPort;
+import io.ppmr.linux.HostPort;
 import io.ppmr.transaction.journal.PlannedRank;
 import java.net.InetSocketAddress;
 import java.util.ArrayList;

@@ -1,8 +1,8 @@
 package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.linux.LogContext;
 import io.ppmr.migration.RequestException;
-import io.ppmr.os.LogContext;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayDeque;

@@ -1,11 +1,11 @@
 package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.ResidentMemory;
+import io.ppmr.linux.LogContext;
 import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.source.MigrationProgress.SourceStep;
 import io.ppmr.migration.source.MigrationReport.MovedRank;
 import io.ppmr.migration.source.MigrationReport.Outcome;
-import io.ppmr.os.LogContext;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.TransferReport;

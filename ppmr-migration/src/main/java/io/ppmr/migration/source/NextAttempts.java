@@ -1,6 +1,6 @@
 package io.ppmr.migration.source;
 
-import io.ppmr.os.HostPort;
+import io.ppmr.linux.HostPort;
 import java.net.InetSocketAddress;
 import java.util.ArrayDeque;
 import java.util.ArrayList;

@@ -2,10 +2,10 @@ package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.FrozenCgroups;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import io.ppmr.migration.node.Preparation;
 import io.ppmr.migration.source.MigrationProgress.SourceStep;
-import io.ppmr.os.ProcessIdentity;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;

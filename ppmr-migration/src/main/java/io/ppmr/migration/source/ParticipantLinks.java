@@ -1,8 +1,8 @@
 package io.ppmr.migration.source;
 
+import io.ppmr.linux.HostPort;
+import io.ppmr.linux.LogContext;
 import io.ppmr.migration.ReconnectingLink;
-import io.ppmr.os.HostPort;
-import io.ppmr.os.LogContext;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.transport.SessionEvent;

@@ -1,6 +1,6 @@
 package io.ppmr.migration.source;
 
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LogContext;
 import java.time.Duration;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;

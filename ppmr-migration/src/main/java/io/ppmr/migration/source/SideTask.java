@@ -1,6 +1,6 @@
 package io.ppmr.migration.source;
 
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LogContext;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Future;
 import java.util.concurrent.FutureTask;

@@ -1,10 +1,10 @@
 package io.ppmr.migration.source;
 
+import io.ppmr.linux.LogContext;
 import io.ppmr.migration.OperatorView;
 import io.ppmr.migration.QuietPoll;
 import io.ppmr.migration.ReconnectingLink;
 import io.ppmr.migration.source.JobHooks.JobNotes;
-import io.ppmr.os.LogContext;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.data.DataMessage;

@@ -2,9 +2,9 @@ package io.ppmr.migration.source;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Fence;
+import io.ppmr.linux.config.Key;
 import io.ppmr.migration.node.JobFiles;
 import io.ppmr.migration.node.NodeSettings;
-import io.ppmr.os.config.Key;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.nio.file.Path;
 import java.time.Duration;

@@ -1,8 +1,8 @@
 package io.ppmr.migration.source;
 
-import io.ppmr.os.Command;
-import io.ppmr.os.HostPort;
-import io.ppmr.os.SecretWords;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.HostPort;
+import io.ppmr.linux.SecretWords;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.time.Duration;

@@ -6,7 +6,7 @@ import io.ppmr.checkpoint.FilePlacement.PlacedFile;
 import io.ppmr.checkpoint.FilePlacer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
-import io.ppmr.os.Folders;
+import io.ppmr.linux.Folders;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;

@@ -1,6 +1,6 @@
 package io.ppmr.migration.target;
 
-import io.ppmr.os.config.Key;
+import io.ppmr.linux.config.Key;
 import java.time.Duration;
 import java.util.List;
 

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.JobUser;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.source.image.ImageName.NameKind;
 import java.io.IOException;
 import java.io.RandomAccessFile;

@@ -9,8 +9,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
-import io.ppmr.os.ProcessIdentity;
 import io.ppmr.source.image.ImageName;
 import io.ppmr.source.image.ImageName.NameKind;
 import io.ppmr.source.image.ImageTee;

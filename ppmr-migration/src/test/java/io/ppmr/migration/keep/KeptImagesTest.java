@@ -7,8 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.RequestException;
-import io.ppmr.os.ProcessIdentity;
 import io.ppmr.source.image.ImageName.NameKind;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.IOException;

@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Polling;
 import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.protocol.control.JobFacts;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -3,8 +3,8 @@ package io.ppmr.migration.node;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.os.KernelFeatures;
-import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.linux.KernelFeatures;
+import io.ppmr.linux.KernelFeatures.Feature;
 import io.ppmr.protocol.control.Finding;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -21,7 +21,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Tests a Linux 3.10 node from its recording. */
 class RecordedNodeTest {
-    private static final Path RECORDED = Path.of("../ppmr-os/src/test/resources/linux-3.10");
+    private static final Path RECORDED = Path.of("../ppmr-linux/src/test/resources/linux-3.10");
     private static final KernelFeatures RECORDED_KERNEL = KernelFeatures.of("3.10.108", Set.of());
     private static final long KIB = 1024;
 

@@ -1,9 +1,9 @@
 package io.ppmr.pods.testbed;
 
 import io.ppmr.daemon.config.KeyFile;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.ProcStat;
 import io.ppmr.migration.RequestException;
-import io.ppmr.os.Command;
-import io.ppmr.os.ProcStat;
 import io.ppmr.pods.PodClient;
 import io.ppmr.pods.PodOrder;
 import io.ppmr.pods.PodStatus;

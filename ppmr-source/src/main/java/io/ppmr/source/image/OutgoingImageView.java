@@ -8,7 +8,7 @@ import io.ppmr.fuse.HandleTable;
 import io.ppmr.fuse.NodeTree;
 import io.ppmr.fuse.NodeTree.TreeNode;
 import io.ppmr.fuse.OpenFlags;
-import io.ppmr.os.RareLog;
+import io.ppmr.linux.RareLog;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;

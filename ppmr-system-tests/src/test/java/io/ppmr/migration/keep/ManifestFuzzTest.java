@@ -4,7 +4,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.fuzz.Fuzz;
 import io.ppmr.fuzz.FuzzPlan;
 import io.ppmr.fuzz.Mutator;
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.source.image.ImageName.NameKind;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;

@@ -1,7 +1,7 @@
 package io.ppmr.system.transport;
 
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LogContext;
 import io.ppmr.protocol.data.ChunkFrame;
 import io.ppmr.protocol.data.DataMessage.RailEnded;
 import io.ppmr.protocol.data.DataMessage.Writable;

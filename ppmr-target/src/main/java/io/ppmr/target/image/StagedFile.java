@@ -1,7 +1,7 @@
 package io.ppmr.target.image;
 
 import io.ppmr.bufferpool.ByteRangeSet;
-import io.ppmr.os.LibC;
+import io.ppmr.linux.LibC;
 
 /**
  * The bytes of one image file that the pool does not keep: an unnamed sparse file, in which each byte has its own

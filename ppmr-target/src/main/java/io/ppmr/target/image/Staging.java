@@ -1,7 +1,7 @@
 package io.ppmr.target.image;
 
-import io.ppmr.os.LibC;
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LibC;
+import io.ppmr.linux.LogContext;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

@@ -1,6 +1,6 @@
 package io.ppmr.target.session;
 
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LogContext;
 import io.ppmr.target.image.ArrivingFile;
 import io.ppmr.target.image.ImageListener;
 import io.ppmr.target.image.ReceiveSlot;

@@ -1,6 +1,6 @@
 package io.ppmr.transaction.journal;
 
-import io.ppmr.os.Folders;
+import io.ppmr.linux.Folders;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.channels.FileLock;

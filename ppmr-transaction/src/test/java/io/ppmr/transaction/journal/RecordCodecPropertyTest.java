@@ -2,7 +2,7 @@ package io.ppmr.transaction.journal;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.transaction.journal.TransactionRecord.RecordedClock;
 import java.util.ArrayList;

@@ -1,6 +1,6 @@
 package io.ppmr.transaction.rules;
 
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.transaction.journal.PlannedRank;

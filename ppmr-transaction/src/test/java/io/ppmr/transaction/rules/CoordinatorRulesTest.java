@@ -2,7 +2,7 @@ package io.ppmr.transaction.rules;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.ppmr.os.ProcessIdentity;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.rules.CoordinatorEvent.OriginalsState;

@@ -2,7 +2,7 @@ package io.ppmr.transport.rdma;
 
 import com.ibm.disni.verbs.RdmaCmEvent;
 import com.ibm.disni.verbs.RdmaCmEvent.EventType;
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LogContext;
 import io.ppmr.transport.ChunkPuller;
 import io.ppmr.transport.PullListener;
 import io.ppmr.transport.RemoteBlock;

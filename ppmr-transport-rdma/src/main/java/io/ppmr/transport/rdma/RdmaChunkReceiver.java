@@ -6,7 +6,7 @@ import com.ibm.disni.verbs.RdmaCmEvent;
 import com.ibm.disni.verbs.RdmaCmEvent.EventType;
 import com.ibm.disni.verbs.SVCPostRecv;
 import com.ibm.disni.verbs.SVCPostSend;
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LogContext;
 import io.ppmr.protocol.data.ChunkFrame;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;

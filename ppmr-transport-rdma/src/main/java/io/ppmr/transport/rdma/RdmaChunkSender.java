@@ -3,7 +3,7 @@ package io.ppmr.transport.rdma;
 import com.ibm.disni.verbs.IbvMr;
 import com.ibm.disni.verbs.SVCPostRecv;
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LogContext;
 import io.ppmr.protocol.data.ChunkFrame;
 import io.ppmr.protocol.data.DataMessage.RailEnded;
 import io.ppmr.protocol.data.DataMessage.Writable;

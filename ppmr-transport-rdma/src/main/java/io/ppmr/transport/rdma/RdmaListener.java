@@ -4,7 +4,7 @@ import com.ibm.disni.verbs.RdmaCmEvent;
 import com.ibm.disni.verbs.RdmaCmEvent.EventType;
 import com.ibm.disni.verbs.RdmaCmId;
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.os.RareLog;
+import io.ppmr.linux.RareLog;
 import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.transport.MemoryProof;
 import io.ppmr.transport.Transport;

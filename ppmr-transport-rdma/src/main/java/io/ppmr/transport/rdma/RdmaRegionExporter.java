@@ -2,7 +2,7 @@ package io.ppmr.transport.rdma;
 
 import com.ibm.disni.verbs.IbvMr;
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LogContext;
 import io.ppmr.transport.MemoryProof;
 import io.ppmr.transport.RegionExporter;
 import java.io.IOException;

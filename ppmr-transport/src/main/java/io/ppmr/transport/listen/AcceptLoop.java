@@ -1,6 +1,6 @@
 package io.ppmr.transport.listen;
 
-import io.ppmr.os.RareLog;
+import io.ppmr.linux.RareLog;
 import io.ppmr.transport.DutyCycle;
 import java.io.IOException;
 import java.net.SocketAddress;

@@ -1,6 +1,6 @@
 package io.ppmr.transport.tcp;
 
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LogContext;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.RailFigures;
 import io.ppmr.transport.auth.RefusedException;

@@ -1,6 +1,6 @@
 package io.ppmr.transport.tcp;
 
-import io.ppmr.os.LogContext;
+import io.ppmr.linux.LogContext;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.channels.CancelledKeyException;

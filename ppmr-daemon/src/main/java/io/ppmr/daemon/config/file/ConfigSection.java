@@ -1,7 +1,7 @@
 package io.ppmr.daemon.config.file;
 
-import io.ppmr.os.config.Key;
-import io.ppmr.os.config.Section;
+import io.ppmr.linux.config.Key;
+import io.ppmr.linux.config.Section;
 import java.lang.reflect.ParameterizedType;
 import java.lang.reflect.RecordComponent;
 import java.lang.reflect.Type;

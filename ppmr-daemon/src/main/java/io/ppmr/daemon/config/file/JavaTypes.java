@@ -1,7 +1,7 @@
 package io.ppmr.daemon.config.file;
 
 import io.ppmr.checkpoint.files.PathPatterns;
-import io.ppmr.os.config.Key;
+import io.ppmr.linux.config.Key;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.ParameterizedType;

@@ -2,7 +2,7 @@ package io.ppmr.daemon.config.file;
 
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.daemon.config.file.ValueType.BadValueException;
-import io.ppmr.os.Accounts;
+import io.ppmr.linux.Accounts;
 import java.io.IOException;
 import java.util.Optional;
 

@@ -1,7 +1,7 @@
 package io.ppmr.daemon.config.file;
 
 import io.ppmr.checkpoint.files.PathPatterns;
-import io.ppmr.os.HostPort;
+import io.ppmr.linux.HostPort;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.UnknownHostException;
