@@ -7,7 +7,8 @@
  * A query is a letter and texts that end with NUL. Answers are one line each, in the order of the queries, the last
  * at '.':
  *
- *   s FIRST NAME   the file at FIRST, or otherwise at NAME (FIRST may be empty). The last part may be a link of /proc:
+ *   s FIRST NAME   the file at FIRST, or otherwise at NAME (FIRST may be empty). FIRST may be a link of /proc, whose text
+ *                  NAME is. If the link has another text for long, the answer is "error ESTALE".
  *                  "found WHICH FSTYPE HANDLE MODE UID GID SIZE RDEV LINKS INODE DEVICE MTIME CTIME BYTES", or "error ERRNO".
  *                  HANDLE is TYPE:HEX by name_to_handle_at(2), or "-". BYTES is the size on the disk.
  *   l FIRST NAME   as s, and the file is opened for that: a client of a network filesystem then queries its server.
@@ -52,6 +53,7 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef SYS_pidfd_getfd
@@ -70,6 +72,8 @@ enum {
     ATTRIBUTE_BYTES = 1 << 16,
     MOST_RUNS = 1 << 20,
     MOST_GROUPS = 1 << 16,
+    NAME_ATTEMPTS = 50,
+    NAME_PAUSE_NS = 1000000,
 };
 
 static char first[PATH_BYTES];
@@ -130,13 +134,42 @@ static bool say_found(int which, int file, struct stat *status)
     return true;
 }
 
+/* Returns whether a file that was found at FIRST is the one that NAME shows. A shell, for example, replaces its standard
+ * output for the time of one command, so a process can change a descriptor after its link was read. */
+static bool is_named(int found)
+{
+    static char shown[PATH_BYTES];
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", found);
+    ssize_t length = readlink(link, shown, sizeof shown - 1);
+    if (length < 0)
+        // The kernel shows no path that is too long.
+        return true;
+    shown[length] = '\0';
+    return strcmp(shown, name) == 0;
+}
+
+/* Opens FIRST once it is the file that NAME shows. */
+static int find_first(void)
+{
+    for (int attempt = 0; attempt < NAME_ATTEMPTS; attempt++) {
+        int file = open(first, O_PATH | O_CLOEXEC);
+        if (file < 0 || name[0] == '\0' || strncmp(first, "/proc/", 6) != 0 || is_named(file))
+            return file;
+        close(file);
+        nanosleep(&(struct timespec){ .tv_nsec = NAME_PAUSE_NS }, NULL);
+    }
+    errno = ESTALE;
+    return -1;
+}
+
 /* Finds the file without opening it, so that no device, FIFO or lease is affected. Returns the descriptor, or -1
  * with errno. */
 static int find(int *which)
 {
-    int file = first[0] == '\0' ? -1 : open(first, O_PATH | O_CLOEXEC);
+    int file = first[0] == '\0' ? -1 : find_first();
     *which = 1;
-    if (file < 0 && name[0] != '\0') {
+    if (file < 0 && (first[0] == '\0' || errno != ESTALE) && name[0] != '\0') {
         *which = 2;
         file = open(name, O_PATH | O_CLOEXEC);
     }

@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.checkpoint.FileLooker.Question;
 import io.ppmr.checkpoint.files.FileFacts;
 import io.ppmr.linux.Command;
+import java.io.File;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
@@ -41,6 +42,7 @@ class FileLookerIT {
     private static final NativePrograms PROGRAMS = new NativePrograms(Path.of(System.getProperty("ppmr.native.dir")));
     private static final int DENIED = 13;
     private static final int MISSING = 2;
+    private static final int STALE = 116;
 
     @TempDir
     private Path folder;
@@ -75,6 +77,38 @@ class FileLookerIT {
             assertEquals(DENIED, FileFacts.error(lines.get(1)));
             assertEquals(DENIED, FileFacts.error(lines.get(2)));
             assertEquals(MISSING, FileFacts.error(lines.get(3)));
+        }
+    }
+
+    /** A shell redirects its standard output for one command. */
+    @Test
+    void shouldInspectTheNamedFileWhenTheDescriptorIsReplacedAgainAndAgain() throws Exception {
+        Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxrwxrwx"));
+        Process shell = new ProcessBuilder(
+                        PROGRAMS.launch().toString(),
+                        "--uid",
+                        "" + USER.uid(),
+                        "--gid",
+                        "" + USER.gid(),
+                        "--",
+                        "bash",
+                        "-c",
+                        "echo >\"$0\"; echo >&2; while :; do echo >\"$0\"; done",
+                        folder.resolve("out").toString())
+                .redirectOutput(new File("/dev/null"))
+                .start();
+        try (FileLooker looker = looker()) {
+            assertEquals('\n', shell.getErrorStream().read());
+            Question output = new Question("/proc/" + shell.pid() + "/fd/1", "/dev/null");
+            for (int i = 0; i < 500; i++) {
+                String line = looker.look(List.of(output)).get(0);
+                FileFacts facts = FileFacts.parse(line).orElseThrow(() -> new IllegalStateException(line));
+                assertTrue(facts.isDevice(), line);
+            }
+            Question other = new Question(output.first(), "/dev/zero");
+            assertEquals(STALE, FileFacts.error(looker.look(List.of(other)).get(0)));
+        } finally {
+            shell.destroyForcibly().waitFor();
         }
     }
 

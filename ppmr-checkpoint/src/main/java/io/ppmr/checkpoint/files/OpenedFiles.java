@@ -13,6 +13,9 @@ import java.util.Optional;
  * Each is read once and not kept. For any thread; touches no process, and accesses no file.
  */
 public final class OpenedFiles {
+    /** Maximum number of times that a descriptor is read again, because it was replaced meanwhile. */
+    private static final int ATTEMPTS = 20;
+
     private static final int FIELDS = 6;
     private static final int HEX = 16;
     private static final int RANGE = 0;
@@ -106,7 +109,14 @@ public final class OpenedFiles {
             return;
         }
         Optional<DescriptorInfo> info = DescriptorInfo.read(infos, number);
-        if (info.isPresent()) {
+        // A shell, for example, replaces its standard output for the time of one command.
+        for (int attempt = 0; attempt < ATTEMPTS && !links.link(number).equals(path); attempt++) {
+            path = links.link(number);
+            info = path.isEmpty() || !path.get().startsWith("/") || isMemory(path.get())
+                    ? Optional.empty()
+                    : DescriptorInfo.read(infos, number);
+        }
+        if (info.isPresent() && path.isPresent()) {
             boolean opened = !info.get().isPathOnly();
             sink.accept(new OpenedFile(
                     pid,
