@@ -24,7 +24,6 @@ final class ModelActions {
     private final ModelMachine machine;
     private final ModelLosses losses;
     private final boolean fenceWorks;
-    private boolean goodOnly;
     private ModelWorld from;
     private Sink sink;
 
@@ -34,9 +33,8 @@ final class ModelActions {
         this.fenceWorks = fenceWorks;
     }
 
-    void each(ModelWorld world, boolean onlyGood, Sink into) {
+    void each(ModelWorld world, Sink into) {
         from = world;
-        goodOnly = onlyGood;
         sink = into;
         deliveries();
         coordinator();
@@ -47,12 +45,10 @@ final class ModelActions {
         for (int node = 0; node <= 2; node++) {
             service(node);
         }
-        if (!goodOnly) {
-            if (from.isUp(0)) {
-                shots();
-            }
-            losses.each(from, sink);
+        if (from.isUp(0)) {
+            shots();
         }
+        losses.each(from, sink);
     }
 
     private boolean has(int kind) {
@@ -69,9 +65,7 @@ final class ModelActions {
     }
 
     private void event(ModelWorld base, String label, int node, Object event, boolean good) {
-        if (good || !goodOnly) {
-            numbered(base, label, node, machine.event(event), event, good);
-        }
+        numbered(base, label, node, machine.event(event), event, good);
     }
 
     /** Runs an event to its end, and also with a crash after each effect except the last. */
@@ -85,14 +79,14 @@ final class ModelActions {
         }
         int effects = machine.effects();
         sink.next(full, label, detail, good);
-        if (!goodOnly && has(ModelBudget.CRASHES)) {
+        if (has(ModelBudget.CRASHES)) {
             for (int after = 1; after < effects; after++) {
                 ModelWorld cut = base.copy();
                 machine.run(cut, node, event, after);
                 sink.next(spend(cut, ModelBudget.CRASHES), label + ", crash after effect " + after, detail, false);
             }
         }
-        if (!goodOnly && has(node == 0 ? ModelBudget.SOURCE : ModelBudget.TARGET)) {
+        if (has(node == 0 ? ModelBudget.SOURCE : ModelBudget.TARGET)) {
             for (int after = 1; after < effects; after++) {
                 ModelWorld cut = base.copy();
                 machine.run(cut, node, event, after);
@@ -115,9 +109,7 @@ final class ModelActions {
             if (!promise || from.copy[sentMessage.to() - 1] == ModelWorld.HELD) {
                 // The query is repeated only in the window.
                 boolean good = !promise || (from.window >> (sentMessage.from() - 1) & 1) != 0;
-                if (good || !goodOnly) {
-                    numbered(from, "hear", sentMessage.to(), machine.messageEvent(number), sentMessage, good);
-                }
+                numbered(from, "hear", sentMessage.to(), machine.messageEvent(number), sentMessage, good);
             }
         }
     }
@@ -162,9 +154,7 @@ final class ModelActions {
                 if ((from.off & 6) != 0 || from.alive != 3) {
                     event("a failure is noticed", 0, machine.failed(from, false, false), true);
                 }
-                if (state.phase() == CoordinatorState.CoordinatorPhase.CONFIRMING
-                        && has(ModelBudget.RESOLVE)
-                        && !goodOnly) {
+                if (state.phase() == CoordinatorState.CoordinatorPhase.CONFIRMING && has(ModelBudget.RESOLVE)) {
                     ModelWorld spent = spend(from.copy(), ModelBudget.RESOLVE);
                     spent.excused = true;
                     event(
@@ -188,7 +178,7 @@ final class ModelActions {
             }
             case BROKEN -> {
                 forged(state);
-                if (has(ModelBudget.RESOLVE) && !goodOnly) {
+                if (has(ModelBudget.RESOLVE)) {
                     ModelWorld spent = spend(from.copy(), ModelBudget.RESOLVE);
                     event(
                             spent,
@@ -214,7 +204,7 @@ final class ModelActions {
     /** Sends messages of a faulty participant, or of a sender that learnt the migration's secret. */
     private void forged(CoordinatorState state) {
         boolean early = !state.all(CoordinatorState.Member::sealed);
-        for (int target = 0; target < 2 && early && has(ModelBudget.FORGED) && !goodOnly; target++) {
+        for (int target = 0; target < 2 && early && has(ModelBudget.FORGED); target++) {
             ModelWorld spent = spend(from.copy(), ModelBudget.FORGED);
             ControlMessage word = new ControlMessage.Committed(ModelMachine.ID);
             event(
@@ -351,10 +341,8 @@ final class ModelActions {
     }
 
     private void emit(ModelWorld world, String label, Object detail, boolean good) {
-        if (good || !goodOnly) {
-            machine.check(world);
-            sink.next(world, label, detail, good);
-        }
+        machine.check(world);
+        sink.next(world, label, detail, good);
     }
 
     static void sourceIsOff(ModelWorld world) {
@@ -374,7 +362,7 @@ final class ModelActions {
             }
             up.state[node] = 0;
             numbered(up, "restart", node, machine.recoveryEvent(from, node), node, true);
-        } else if (has(ModelBudget.CRASHES) && !goodOnly) {
+        } else if (has(ModelBudget.CRASHES)) {
             ModelWorld down = spend(from.copy(), ModelBudget.CRASHES);
             machine.crash(down, node);
             emit(down, "crash", node, false);

@@ -19,6 +19,11 @@ final class ModelSearch {
     private final long[] table;
     private final int[] order;
     private final int[] parent;
+    /** For each slot the beginning of its list of next states in {@link #ways}: their number, then their slots. */
+    private final int[] firstWay;
+
+    private int[] ways = new int[1 << 20];
+    private int waysEnd;
     private final int mask;
     private final long[] key = new long[WORDS];
     private int count;
@@ -43,6 +48,7 @@ final class ModelSearch {
         this.table = new long[slots * WORDS];
         this.order = new int[slots];
         this.parent = new int[slots];
+        this.firstWay = new int[slots];
         this.mask = slots - 1;
     }
 
@@ -60,12 +66,14 @@ final class ModelSearch {
         for (int at = 0; at < count && !stop; at++) {
             int slot = order[at];
             ModelWorld world = world(slot);
-            boolean[] quiet = {true};
-            actions.each(world, false, (next, label, detail, good) -> {
-                boolean isNew = add(next, slot, label, detail);
-                quiet[0] &= !(good && (isNew || !isSame(next, slot)));
+            beginWays(slot);
+            actions.each(world, (next, label, detail, good) -> {
+                int to = add(next, slot, label, detail);
+                if (good && to >= 0 && to != slot) {
+                    addWay(slot, to);
+                }
             });
-            if (quiet[0] && !stop) {
+            if (ways[firstWay[slot]] == 0 && !stop) {
                 String stuck = ModelEnds.stuck(machine, world, fenceWorks);
                 if (stuck != null) {
                     found(stuck, slot, null, "");
@@ -82,25 +90,24 @@ final class ModelSearch {
     boolean hasCircle() {
         byte[] seen = new byte[mask + 1];
         Deque<int[]> path = new ArrayDeque<>();
-        Deque<int[]> ways = new ArrayDeque<>();
         for (int i = 0; i < count; i++) {
             if (seen[order[i]] == 0) {
-                enter(order[i], seen, path, ways);
+                enter(order[i], seen, path);
             }
             while (!path.isEmpty()) {
                 int[] at = path.peek();
-                int[] next = ways.peek();
-                if (at[1] == next.length) {
+                int first = firstWay[at[0]];
+                if (at[1] == ways[first]) {
                     seen[at[0]] = 2;
                     path.pop();
-                    ways.pop();
                 } else {
-                    int slot = next[at[1]++];
+                    at[1]++;
+                    int slot = ways[first + at[1]];
                     if (seen[slot] == 1) {
                         return true;
                     }
                     if (seen[slot] == 0) {
-                        enter(slot, seen, path, ways);
+                        enter(slot, seen, path);
                     }
                 }
             }
@@ -108,26 +115,31 @@ final class ModelSearch {
         return false;
     }
 
-    private void enter(int slot, byte[] seen, Deque<int[]> path, Deque<int[]> ways) {
+    private static void enter(int slot, byte[] seen, Deque<int[]> path) {
         seen[slot] = 1;
         path.push(new int[] {slot, 0});
-        List<Integer> next = new ArrayList<>();
-        actions.each(world(slot), true, (world, label, detail, good) -> {
-            if (good && !isSame(world, slot)) {
-                world.encode(key);
-                next.add(find());
-            }
-        });
-        ways.push(next.stream().mapToInt(Integer::intValue).toArray());
+    }
+
+    private void beginWays(int slot) {
+        firstWay[slot] = waysEnd;
+        put(0);
+    }
+
+    private void addWay(int slot, int to) {
+        ways[firstWay[slot]]++;
+        put(to);
+    }
+
+    private void put(int number) {
+        if (waysEnd == ways.length) {
+            ways = Arrays.copyOf(ways, ways.length + ways.length / 2);
+        }
+        ways[waysEnd] = number;
+        waysEnd++;
     }
 
     private ModelWorld world(int slot) {
         return ModelWorld.decode(Arrays.copyOfRange(table, slot * WORDS, slot * WORDS + WORDS));
-    }
-
-    private boolean isSame(ModelWorld world, int slot) {
-        world.encode(key);
-        return Arrays.equals(key, 0, WORDS, table, slot * WORDS, slot * WORDS + WORDS);
     }
 
     private void found(String what, int slot, ModelWorld world, String label) {
@@ -140,33 +152,25 @@ final class ModelSearch {
         }
     }
 
-    private boolean add(ModelWorld world, int from, String label, Object detail) {
+    /** Returns the slot of a state, which is new or known, or a negative number if a rule was violated before it. */
+    private int add(ModelWorld world, int from, String label, Object detail) {
         if (machine.violation != null) {
             found(machine.violation, from, world, label + " " + detail);
             machine.violation = null;
-            return false;
+            return -1;
         }
-        int slot = slotOf(world);
-        if (slot < 0) {
-            return false;
-        }
-        parent[slot] = from;
-        order[count++] = slot;
-        if (count > mask * 0.9) {
-            throw new IllegalStateException("more states than " + count + ": give the table more room");
-        }
-        return true;
-    }
-
-    /** Returns a new slot, or a negative number if the state is known. */
-    private int slotOf(ModelWorld world) {
         world.encode(key);
         int slot = find();
         if (isFree(slot)) {
             System.arraycopy(key, 0, table, slot * WORDS, WORDS);
-            return slot;
+            parent[slot] = from;
+            order[count] = slot;
+            count++;
+            if (count > mask * 0.9) {
+                throw new IllegalStateException("more states than " + count + ": give the table more room");
+            }
         }
-        return -1;
+        return slot;
     }
 
     /** Returns the slot of the key, or the free slot for it. */
@@ -200,8 +204,9 @@ final class ModelSearch {
         for (int i = 0; i + 1 < slots.size(); i++) {
             int next = slots.get(i + 1);
             String[] line = {"?"};
-            actions.each(world(slots.get(i)), false, (world, label, detail, good) -> {
-                if (line[0].equals("?") && isSame(world, next)) {
+            actions.each(world(slots.get(i)), (world, label, detail, good) -> {
+                world.encode(key);
+                if (line[0].equals("?") && find() == next) {
                     line[0] = label + ": " + detail;
                 }
             });
