@@ -5,26 +5,16 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.control.ControlStatus;
+import io.ppmr.daemon.control.StatusText;
 import io.ppmr.daemon.service.ExitCode;
-import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.linux.FileFailure;
 import io.ppmr.migration.source.MigrationReport;
-import io.ppmr.migration.target.Arrival;
-import io.ppmr.transaction.operator.OpenMigration;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.time.Instant;
-import java.time.ZoneId;
-import java.time.format.DateTimeFormatter;
-import java.util.ArrayList;
-import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -131,7 +121,7 @@ final class StatusCommand implements Callable<Integer> {
     /** Polls a target until this command or the service ends. */
     private void watchArrivals(Path path, ControlStatus first) throws IOException {
         ProgressView view = OutputOptions.progress(spec);
-        ArrivalView arrivals = new ArrivalView();
+        StatusText.ArrivalView arrivals = new StatusText.ArrivalView();
         arrivals.lines(first.arrivals());
         ControlStatus last = first;
         while (true) {
@@ -152,47 +142,7 @@ final class StatusCommand implements Callable<Integer> {
             return;
         }
         ProgressView view = OutputOptions.progress(spec);
-        if (status.arrivals() != null && status.busy()) {
-            new ArrivalView().lines(status.arrivals()).forEach(view::result);
-        } else if (!status.busy()) {
-            view.result((status.open().isEmpty() ? "idle" : "nothing moves now")
-                    + (status.last() == null
-                            ? ""
-                            : "; the last migration " + status.last().migrationId() + ": "
-                                    + MigrationText.of(status.last())));
-        } else {
-            String what = "busy: migration " + status.id() + (status.job() == null ? "" : " of job " + status.job());
-            view.result(what + ", " + (status.progress() == null ? "starting" : MigrationText.of(status.progress())));
-            if (status.progress() != null && !status.progress().pages().isEmpty()) {
-                view.result("pages " + status.progress().pages());
-            }
-        }
-        status.open().forEach(one -> view.result(text(one)));
-        if (!status.waiting().isEmpty()) {
-            view.result("to be moved after that: " + String.join(", ", status.waiting()));
-        }
-        if (status.transport() != null) {
-            view.result("transport: " + status.transport());
-        }
-        if (status.health() != null) {
-            view.result("health: " + status.health());
-        }
-    }
-
-    /** Describes in one line a migration that an operator should know of. */
-    static String text(OpenMigration one) {
-        String held = one.heldRanks().isEmpty() ? "no rank is held here" : "held here: ranks " + one.heldRanks();
-        return "open: migration " + one.id() + ", " + one.phase() + " since "
-                + since(one.sinceEpochMs()) + ", " + held
-                + (one.recovered() ? ", recovered after a restart of the service" : "") + "; "
-                + (one.waitsFor() == null ? "it continues by itself" : one.waitsFor());
-    }
-
-    /** This is made on demand, because the formats of all locales need some time to load. */
-    private static String since(long epochMs) {
-        return DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss", Locale.ROOT)
-                .withZone(ZoneId.systemDefault())
-                .format(Instant.ofEpochMilli(epochMs));
+        StatusText.lines(status).forEach(view::result);
     }
 
     private void print(Object value) {
@@ -202,35 +152,6 @@ final class StatusCommand implements Callable<Integer> {
             out.flush();
         } catch (JsonProcessingException e) {
             throw new IllegalStateException("a record of plain values cannot be written", e);
-        }
-    }
-
-    /** Describes the migrations that arrive at a target. It has rates from the second call on. It is for one thread. */
-    static final class ArrivalView {
-        private final Map<String, Arrival> before = new HashMap<>();
-
-        /** Returns a line for each, and for each that ended since the last call. */
-        List<String> lines(List<Arrival> now) {
-            List<String> lines = new ArrayList<>(now.stream()
-                    .map(arrival -> MigrationText.of(arrival, rate(arrival)))
-                    .toList());
-            Set<String> gone = new HashSet<>(before.keySet());
-            before.clear();
-            for (Arrival arrival : now) {
-                gone.remove(arrival.id());
-                before.put(arrival.id(), arrival);
-            }
-            gone.forEach(id -> lines.add(
-                    "migration " + MigrationText.shortened(id) + " is over here; ppmr history shows its outcome"));
-            return lines;
-        }
-
-        private double rate(Arrival arrival) {
-            Arrival last = before.get(arrival.id());
-            if (last == null || arrival.seconds() <= last.seconds()) {
-                return arrival.bytesPerSecond();
-            }
-            return (arrival.arrivedBytes() - last.arrivedBytes()) / (arrival.seconds() - last.seconds());
         }
     }
 }

@@ -2,7 +2,7 @@ package io.ppmr.cli;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.ppmr.cli.StatusCommand.ArrivalView;
+import io.ppmr.daemon.control.StatusText.ArrivalView;
 import io.ppmr.migration.target.Arrival;
 import java.util.List;
 import org.junit.jupiter.api.Test;

@@ -31,7 +31,7 @@ public final class PodClient implements AutoCloseable {
     /** Lists the pods that the caller may see. */
     public List<PodStatus> pods() throws IOException, RequestException {
         return List.of(client.askPart(
-                PodRequests.LIST, new ControlRequest.Plain(), LIMIT, PodRequests.PODS, PodStatus[].class));
+                PodRequests.LIST, new ControlRequest.Shown(false), LIMIT, PodRequests.PODS, PodStatus[].class));
     }
 
     /** Shows a pod, by its short or its full name. */

@@ -191,18 +191,7 @@ public final class PodCommand implements Runnable {
                 JsonText.print(out(), pods);
                 return;
             }
-            if (pods.isEmpty()) {
-                out().println("no pod");
-            }
-            for (PodStatus pod : pods) {
-                out().println(String.format(
-                        "%-24s %-15s %-12s %4d processes  %s",
-                        pod.name(),
-                        pod.address(),
-                        pod.specification().template(),
-                        pod.processes(),
-                        String.join(" ", pod.specification().command())));
-            }
+            PodStatus.lines(pods).forEach(out()::println);
         }
     }
 

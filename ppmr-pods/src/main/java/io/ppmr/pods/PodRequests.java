@@ -10,6 +10,7 @@ import io.ppmr.linux.OutputBudget;
 import io.ppmr.migration.RequestException;
 import io.ppmr.pods.Pods.PodUser;
 import java.io.IOException;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -22,7 +23,8 @@ import java.util.Map;
  *                                          "executed"; the order as for pod_run, its name the pod's
  *   {"request": "pod_show", "name": NAME}  "pod"
  *   {"request": "pod_stop", "name": NAME}  "pod", as it has ended
- *   {"request": "pod_list"}                "pods"
+ *   {"request": "pod_list", "lines": false}
+ *                                          "pods"; with lines "lines", for people
  * </pre>
  *
  * The fields of the answers are those of {@link PodStatus} and {@link Pods.Executed}. Every user may send a request.
@@ -77,13 +79,19 @@ public record PodRequests(Pods pods) {
                 RUN,
                 request(PodOrder.class, POD, (order, caller) -> pods.run(caller, order)),
                 LIST,
-                request(ControlRequest.Plain.class, PODS, (plain, caller) -> pods.list(caller)),
+                request(ControlRequest.Shown.class, this::list),
                 SHOW,
                 request(Named.class, POD, (named, caller) -> pods.show(caller, named.name())),
                 EXEC,
                 request(Execute.class, this::execute),
                 STOP,
                 request(Named.class, POD, (named, caller) -> pods.stop(caller, named.name())));
+    }
+
+    private void list(ControlRequest.Shown request, PodUser caller, Exchange with)
+            throws IOException, RequestException {
+        List<PodStatus> found = pods.list(caller);
+        with.say(request.lines() ? ControlProtocol.LINES : PODS, request.lines() ? PodStatus.lines(found) : found);
     }
 
     private void execute(Execute request, PodUser caller, Exchange with) throws IOException, RequestException {

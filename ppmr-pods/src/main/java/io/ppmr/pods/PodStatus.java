@@ -4,6 +4,8 @@ import com.fasterxml.jackson.annotation.JsonIgnore;
 import com.fasterxml.jackson.annotation.JsonUnwrapped;
 import io.ppmr.protocol.control.PodAddresses;
 import io.ppmr.protocol.control.PodSpecification;
+import java.util.List;
+import java.util.Locale;
 
 /**
  * The status of a pod, for users. It is immutable. An answer on the control socket.
@@ -41,6 +43,24 @@ public record PodStatus(
     @JsonIgnore
     public boolean isMoving() {
         return state.equals(MOVING);
+    }
+
+    /** Describes pods for people, each in one line. */
+    static List<String> lines(List<PodStatus> pods) {
+        return pods.isEmpty()
+                ? List.of("no pod")
+                : pods.stream().map(PodStatus::line).toList();
+    }
+
+    private String line() {
+        return String.format(
+                Locale.ROOT,
+                "%-24s %-15s %-12s %4d processes  %s",
+                name,
+                address(),
+                specification.template(),
+                processes,
+                String.join(" ", specification.command()));
     }
 
     static PodStatus running(PodRecord pod, int prefixBits, int processes) {

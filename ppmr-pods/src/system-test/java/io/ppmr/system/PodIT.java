@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.linux.Command;
 import io.ppmr.migration.RequestException;
 import io.ppmr.pods.PodClient;
 import io.ppmr.pods.PodOrder;
@@ -19,6 +21,7 @@ import io.ppmr.testbed.Testbed;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
@@ -369,6 +372,23 @@ class PodIT {
                 .output()
                 .startsWith("more"));
         assertEquals(3, a.list().get(0).processes());
+        assertEquals(
+                PpmrCommand.run("pod", "list", "--socket", socket).said(),
+                Command.of(List.of(
+                                NativePrograms.fromSystemProperty()
+                                        .directory()
+                                        .resolve("ppmr-client")
+                                        .toString(),
+                                "/nonexistent",
+                                "/nonexistent",
+                                "/nonexistent",
+                                "pod",
+                                "list",
+                                "--socket",
+                                socket))
+                        .run(Duration.ofSeconds(60))
+                        .requireOutput()
+                        .strip());
         PpmrCommand shown = PpmrCommand.run("pod", "show", "--socket", socket, "1/typed");
         assertTrue(shown.said().contains("10.20.0.10, 02:50:0a:14:00:0a"), shown.said());
         PpmrCommand stopped = PpmrCommand.run("pod", "stop", "--socket", socket, "1/typed");

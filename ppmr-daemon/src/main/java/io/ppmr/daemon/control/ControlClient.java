@@ -70,7 +70,7 @@ public final class ControlClient implements AutoCloseable {
 
     /** Queries the status of the service. */
     public ControlStatus status() throws IOException {
-        return ask(ControlProtocol.STATUS, new ControlRequest.Plain(), ANSWER_LIMIT)
+        return ask(ControlProtocol.STATUS, new ControlRequest.Shown(false), ANSWER_LIMIT)
                 .status();
     }
 

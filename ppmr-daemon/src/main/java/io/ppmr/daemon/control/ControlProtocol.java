@@ -28,10 +28,11 @@ import java.util.List;
  *   {"request": "resolve", "id": ID, "outcome": "commit"|"rollback", "targets_off": [NAME],
  *    "source_off": false, "first_off": false, "carry_out": false}
  *                                          "resolution"; without carry_out it says what it would mean
- *   {"request": "status"}                  one status line
+ *   {"request": "status", "lines": false}  one status line; with lines "lines", for people
  *   {"request": "watch"}                   "watching", then as migrate, of the running or the next migration
  *   {"started": {"id": ID, "job": NAME}}  {"watching": true}  {"cancelling": ID}
  *   {"progress": {...}}  {"report": {...}}  {"status": {...}}
+ *   {"lines": [TEXT]}
  *   {"refused": TEXT}  {"unknown": TEXT} if there is no such job  {"error": TEXT}
  * </pre>
  *
@@ -45,6 +46,9 @@ public final class ControlProtocol {
     public static final String RESOLVE = "resolve";
     public static final String STATUS = "status";
     public static final String WATCH = "watch";
+    /** The key of an answer for people, one text a line. */
+    public static final String LINES = "lines";
+
     static final String CANCELLING = "cancelling";
     static final String RESOLUTION = "resolution";
     static final String STARTED = "started";

@@ -49,6 +49,13 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
     public record Plain() {}
 
     /**
+     * Shows something.
+     *
+     * @param lines whether the answer has lines for people, for the native client, in place of its values
+     */
+    public record Shown(boolean lines) {}
+
+    /**
      * Moves a job.
      *
      * @param job the job, or null for the job of the configuration's trigger
@@ -133,9 +140,13 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
     }
 
     /** Returns the request for the status of a service. Calls {@code status} on any thread. */
-    public static ControlRequest<Plain> status(Supplier<ControlStatus> status) {
-        return new ControlRequest<>(
-                Plain.class, true, (request, with) -> with.say(ControlProtocol.STATUS, status.get()));
+    public static ControlRequest<Shown> status(Supplier<ControlStatus> status) {
+        return new ControlRequest<>(Shown.class, true, (request, with) -> {
+            ControlStatus now = status.get();
+            with.say(
+                    request.lines() ? ControlProtocol.LINES : ControlProtocol.STATUS,
+                    request.lines() ? StatusText.lines(now) : now);
+        });
     }
 
     boolean isOwner(JsonNode request, String user, ControlProtocol protocol) throws IOException {
