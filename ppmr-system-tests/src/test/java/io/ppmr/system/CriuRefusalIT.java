@@ -102,7 +102,7 @@ class CriuRefusalIT {
                 ServicePair pair = pair(criu)) {
             job.requireTurns();
             MigrationReport report = job.migrate(pair, criu);
-            assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+            assertEquals(Outcome.REFUSED, report.outcome(), report.reason());
             requireWords(report, words);
             requireWords(report, List.of("rank 0 was not stopped: PID ", "Remedy: "));
             job.requireTurns();
@@ -192,7 +192,7 @@ class CriuRefusalIT {
                 ServicePair pair = pair(criu)) {
             job.requireTurns();
             MigrationReport report = job.migrate(pair, criu);
-            assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+            assertEquals(Outcome.REFUSED, report.outcome(), report.reason());
             requireWords(report, List.of("rank 0 was not stopped: PID ", "holds a lock (FLOCK WRITE)", "suspend hook"));
             job.requireTurns();
         }

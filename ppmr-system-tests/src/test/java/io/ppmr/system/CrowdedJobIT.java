@@ -117,7 +117,7 @@ class CrowdedJobIT {
         long crowd = crowd(1, 12_000, "named", 12);
         serve(job("crowd", crowd), job("other", crowd(1, 10, "shared", 1)));
         MigrationReport report = move("crowd");
-        assertEquals(Outcome.ROLLED_BACK, report.outcome());
+        assertEquals(Outcome.REFUSED, report.outcome());
         assertTrue(
                 report.reason().startsWith("rank 0 has more than 65536 files open or mapped (rank_files)"),
                 report.reason());
@@ -155,7 +155,7 @@ class CrowdedJobIT {
             assertTrue(
                     longestNs < ANSWER_NS + 2 * longestBeforeNs,
                     longestNs / 1_000_000 + " ms, and before " + longestBeforeNs / 1_000_000 + " ms");
-            assertEquals(cancelled ? Outcome.ROLLED_BACK : Outcome.COMMITTED, report.outcome(), report.reason());
+            assertEquals(cancelled, report.outcome() != Outcome.COMMITTED, report.reason());
         }
     }
 

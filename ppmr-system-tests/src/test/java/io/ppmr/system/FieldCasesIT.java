@@ -159,7 +159,7 @@ class FieldCasesIT {
     private static void refuseForged(JobNodes nodes) throws Exception {
         try (JobNodes.Running job = nodes.job(1, List.of("forged"))) {
             MigrationReport report = nodes.migrate("one");
-            assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+            assertEquals(Outcome.REFUSED, report.outcome(), report.reason());
             assertEquals(0, report.times().pauseSeconds(), report.reason());
             assertTrue(report.reason().contains("holds a lock"), report.reason());
             for (String log : List.of(nodes.source().log(), nodes.target().log())) {

@@ -200,7 +200,7 @@ class JobUserIT {
         Conditions.until("it has them", () -> permitted((int) original.pid()).equals("2000"));
         checkpoint("touch " + shared.resolve("written"));
         MigrationReport report = migrate(pair(RunAs.JOB_USER, Map.of()), RunAs.JOB_USER);
-        assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+        assertEquals(Outcome.REFUSED, report.outcome(), report.reason());
         assertTrue(
                 report.reason().contains("PID " + original.pid() + " (sleep) has the capabilities 2000"),
                 report.reason());

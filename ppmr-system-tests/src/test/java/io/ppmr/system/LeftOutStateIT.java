@@ -290,7 +290,7 @@ class LeftOutStateIT {
 
     private static void requireRefused(MigrationReport report, Refused refused) {
         String reason = refused.kind() + ": " + report.reason();
-        assertEquals(Outcome.ROLLED_BACK, report.outcome(), reason);
+        assertEquals(Outcome.REFUSED, report.outcome(), reason);
         assertTrue(reason.contains("rank 0 was not stopped: PID "), reason);
         assertTrue(reason.contains("(state-job)"), reason);
         assertTrue(reason.contains(". Remedy: "), reason);

@@ -159,7 +159,7 @@ class ManyRanksIT {
                                 List.of("open image r", "read 20k", "close"));
                 ServicePair pair = new ServicePair(directory, ServicePair.Options.with(job.checkpointer()))) {
             MigrationReport refused = job.migrateWith(pair, 16_384);
-            assertEquals(MigrationReport.Outcome.ROLLED_BACK, refused.outcome());
+            assertEquals(MigrationReport.Outcome.REFUSED, refused.outcome());
             assertTrue(refused.reason().contains("job replay has 16385 ranks"), refused.reason());
             assertTrue(job.originalsRun(), "nothing is done to a job that is refused");
             MigrationReport report = job.migrateWith(pair, 16_383);

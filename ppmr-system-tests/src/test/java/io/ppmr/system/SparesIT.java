@@ -109,7 +109,7 @@ class SparesIT {
                         List.of(Nodes.nobody()))) {
             job.fails(
                     pair,
-                    Outcome.ROLLED_BACK,
+                    Outcome.REFUSED,
                     "no spare node accepts the job",
                     "cannot be reached",
                     "refuses: this node is not configured to restore");

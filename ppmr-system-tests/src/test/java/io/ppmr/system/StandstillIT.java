@@ -152,7 +152,7 @@ class StandstillIT {
         try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
                 ServicePair pair = pair(job)) {
             MigrationReport report = job.migrateBy(pair, called("x".repeat(70_000), job.checkpointer()));
-            assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+            assertEquals(Outcome.REFUSED, report.outcome(), report.reason());
             assertTrue(report.reason().contains("a text of 70000 bytes"), report.reason());
             job.commits(pair);
         }

@@ -201,7 +201,7 @@ class TransportChoiceIT {
     @Test
     void shouldFailByNameWhenRdmaAloneIsAllowedAndItDoesNotComeAbout() throws Exception {
         fails(
-                MigrationReport.Outcome.ROLLED_BACK,
+                MigrationReport.Outcome.REFUSED,
                 of(TransportChoice.Preference.RDMA, new Unlucky()),
                 of(TransportChoice.Preference.AUTO, new Unlucky()),
                 "the network swallows it");
@@ -211,7 +211,7 @@ class TransportChoiceIT {
     @Test
     void shouldFailByNameWhenRdmaAloneIsAllowedAndTheSourceHasNoDevice() throws Exception {
         fails(
-                MigrationReport.Outcome.ROLLED_BACK,
+                MigrationReport.Outcome.REFUSED,
                 of(TransportChoice.Preference.RDMA, WITHOUT_DEVICE),
                 of(TransportChoice.Preference.AUTO, new Unlucky()),
                 "this node has no RDMA device");

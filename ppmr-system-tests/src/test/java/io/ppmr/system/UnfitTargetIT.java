@@ -117,8 +117,7 @@ class UnfitTargetIT {
                     .run(Patience.of(Duration.ofSeconds(60)))
                     .requireOutput();
             Conditions.until("the loss is seen", () -> pair.complains(service));
-            Outcome outcome = service.equals("source") ? Outcome.ROLLED_BACK : Outcome.REFUSED;
-            job.fails(pair, outcome, mountPoint + " is no longer served", "start the service again");
+            job.fails(pair, Outcome.REFUSED, mountPoint + " is no longer served", "start the service again");
             assertEquals(before, job.contextSwitches(), "an original was stopped");
         }
     }

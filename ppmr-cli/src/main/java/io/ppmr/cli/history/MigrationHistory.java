@@ -2,7 +2,6 @@ package io.ppmr.cli.history;
 
 import com.fasterxml.jackson.annotation.JsonUnwrapped;
 import io.ppmr.linux.ProcessIdentity;
-import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionJournal.JournalEntry;
@@ -22,7 +21,6 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
@@ -31,7 +29,7 @@ import java.util.stream.Collectors;
  * @param side the side of the journal, source or target
  * @param request what was requested, and by which user
  * @param attempts how many attempts there were
- * @param outcome COMMITTED, ROLLED_BACK, REFUSED if no target accepted the job, or OPEN while it is not over
+ * @param outcome COMMITTED, ROLLED_BACK, REFUSED if nothing of the job was changed, or OPEN while it is not over
  * @param endedEpochMs 0 while it is not over
  * @param plan which target took which rank in the last attempt
  * @param steps what took which time, in the order of their beginning
@@ -52,13 +50,12 @@ public record MigrationHistory(
     private static final DateTimeFormatter TIME =
             DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss.SSS", Locale.ROOT).withZone(ZoneId.systemDefault());
 
-    private static final Pattern REFUSAL = Pattern.compile("(?:no spare node takes it: )?target \\S+ refuses: ");
-
     /** The records of the protocol, in words. */
     private static final Map<String, String> EVENT_WORDS = Map.ofEntries(
             Map.entry("Secret", "secret made"),
             Map.entry("Begun", "attempt began"),
             Map.entry("PagesChosen", "memory"),
+            Map.entry("NothingChanged", "nothing was changed"),
             Map.entry("JobPlacement", "placement"),
             Map.entry("JobStopped", "stopped before"),
             Map.entry("Frozen", "cgroups frozen"),
@@ -179,6 +176,7 @@ public record MigrationHistory(
         TransactionRecord.Done done = null;
         long endedEpochMs = 0;
         int attempts = 0;
+        boolean nothingChanged = false;
         String side = "target";
         List<Placed> plan = new ArrayList<>();
         List<TransactionRecord.StepTimed> timed = new ArrayList<>();
@@ -186,6 +184,7 @@ public record MigrationHistory(
         for (JournalEntry entry : entries) {
             TransactionRecord record = entry.record();
             attempts = Math.max(attempts, record.attempt());
+            nothingChanged |= record instanceof TransactionRecord.NothingChanged;
             if (record instanceof TransactionRecord.Requested found) {
                 asked = found;
             } else if (record instanceof TransactionRecord.StepTimed step) {
@@ -216,17 +215,11 @@ public record MigrationHistory(
                 attempts,
                 done == null
                         ? "OPEN"
-                        : isRefused(done) ? "REFUSED" : done.outcome().name(),
+                        : nothingChanged ? "REFUSED" : done.outcome().name(),
                 done == null ? "" : done.reason(),
                 plan,
                 steps(timed),
                 events);
-    }
-
-    /** The reason of a migration that no target accepted names each refusal. */
-    private static boolean isRefused(TransactionRecord.Done done) {
-        return done.outcome() == FinalOutcome.ROLLED_BACK
-                && REFUSAL.matcher(done.reason()).lookingAt();
     }
 
     private static String word(String constant) {

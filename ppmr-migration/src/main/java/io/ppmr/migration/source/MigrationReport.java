@@ -75,7 +75,7 @@ public record MigrationReport(
         COMMITTED,
         /** The originals continue, and no copy is left on the target. */
         ROLLED_BACK,
-        /** No target accepted the job. The originals were not touched. */
+        /** Nothing of the job was changed: no target accepted it, or the migration ended before its first step. */
         REFUSED,
         /** The originals are gone and the target is unreachable, so the ranks are held there. */
         IN_DOUBT

@@ -20,7 +20,6 @@ final class NextAttempts {
     private MigrationPlan next;
 
     private final List<String> passedOver = new ArrayList<>();
-    private boolean refusedOnly = true;
     private int begun;
 
     /**
@@ -37,7 +36,6 @@ final class NextAttempts {
     /** Notes that a target declined its ranks. */
     void notTaken(Attempt.NotTaken not) {
         passedOver.add(not.reason());
-        refusedOnly &= not.refused();
     }
 
     /** Returns true if a held rank can be checkpointed again. */
@@ -53,11 +51,6 @@ final class NextAttempts {
     /** Returns true while no attempt has begun to change the originals. */
     boolean noneBegun() {
         return begun == 0;
-    }
-
-    /** Returns true if no target accepted the job and the job is unchanged. */
-    boolean refusedByAll() {
-        return noneBegun() && !passedOver.isEmpty() && refusedOnly;
     }
 
     /** Returns the reason why the migration failed, with all targets that were passed over. */

@@ -302,7 +302,9 @@ final class OrderedAttempts implements Attempts {
 
     @Override
     public MigrationReport.Outcome outcomeWithoutCommit() {
-        return nextAttempts.refusedByAll() ? MigrationReport.Outcome.REFUSED : MigrationReport.Outcome.ROLLED_BACK;
+        return nextAttempts.noneBegun() && !suspended
+                ? MigrationReport.Outcome.REFUSED
+                : MigrationReport.Outcome.ROLLED_BACK;
     }
 
     @Override

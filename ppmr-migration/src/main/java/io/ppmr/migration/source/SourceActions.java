@@ -143,6 +143,9 @@ final class SourceActions {
         attempts.stopChecking();
         MigrationReport.Outcome how =
                 outcome == FinalOutcome.COMMITTED ? MigrationReport.Outcome.COMMITTED : attempts.outcomeWithoutCommit();
+        if (how == MigrationReport.Outcome.REFUSED) {
+            service.note(new TransactionRecord.NothingChanged(id, 0));
+        }
         try {
             attempts.close();
             record.step(SourceStep.DONE);

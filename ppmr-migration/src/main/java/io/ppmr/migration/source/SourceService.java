@@ -230,7 +230,7 @@ public final class SourceService implements AutoCloseable {
             return OrderedMigration.of(context, record, order, cancellation, told);
         } catch (IOException | CheckpointException e) {
             String reason = cancellation.reason().orElse(String.valueOf(e.getMessage()));
-            MigrationReport report = record.report(MigrationReport.Outcome.ROLLED_BACK, reason);
+            MigrationReport report = record.report(MigrationReport.Outcome.REFUSED, reason);
             return new BriefMigration(() -> report, told);
         }
     }

@@ -42,6 +42,7 @@ class JournalFuzzTest {
             new TransactionRecord.JobPlacement("m-1", 1, "job", 1, 2, "0 1", List.of("0 a")),
             new TransactionRecord.CopyEnded("m-1", 1, true, "kept"),
             new TransactionRecord.PagesChosen("m-1", 1, "streamed: 3 MiB"),
+            new TransactionRecord.NothingChanged("m-1", 0),
             new TransactionRecord.JobStopped("m-1", 1, RANKS));
 
     @TempDir

@@ -25,6 +25,7 @@ public sealed interface TransactionRecord {
                 || this instanceof JobPlacement
                 || this instanceof CopyEnded
                 || this instanceof PagesChosen
+                || this instanceof NothingChanged
                 || this instanceof JobStopped
                 || this instanceof Frozen
                 || this instanceof Secret);
@@ -88,6 +89,7 @@ public sealed interface TransactionRecord {
             case 23 -> new Secret(id, attempt, new MigrationSecret(in.int64(), in.int64()));
             case 24 -> new Frozen(id, attempt, in.texts());
             case 25 -> new PagesChosen(id, attempt, in.text());
+            case 26 -> new NothingChanged(id, attempt);
             default -> null;
         };
     }
@@ -427,6 +429,14 @@ public sealed interface TransactionRecord {
         @Override
         public void write(RecordCodec.Writer out) {
             out.begin(25, this).text(sentence);
+        }
+    }
+
+    /** History: the migration ended before anything of the job was changed. */
+    record NothingChanged(String migrationId, int attempt) implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(26, this);
         }
     }
 

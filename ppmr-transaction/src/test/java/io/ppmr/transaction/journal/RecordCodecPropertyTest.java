@@ -46,6 +46,7 @@ class RecordCodecPropertyTest {
         requireRoundTrip(new TransactionRecord.StepTimed(id, attempt, text, 3, id, 4, 5, 6));
         requireRoundTrip(new TransactionRecord.CopyEnded(id, attempt, true, text));
         requireRoundTrip(new TransactionRecord.PagesChosen(id, attempt, text));
+        requireRoundTrip(new TransactionRecord.NothingChanged(id, attempt));
         requireRoundTrip(new TransactionRecord.JobStopped(id, attempt, ranks));
     }
 
