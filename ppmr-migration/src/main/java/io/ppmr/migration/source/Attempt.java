@@ -81,7 +81,7 @@ final class Attempt {
     record Failure(String reason, String participant) {}
 
     /** A participant declined its ranks. The originals are unchanged in this attempt. */
-    record NotTaken(int place, boolean refused, String reason) {}
+    record NotTaken(int place, String reason) {}
 
     /**
      * The job that a migration's attempts move, and its records.
@@ -171,10 +171,10 @@ final class Attempt {
                 String refusal = sessions.get(place)
                         .begin(cancellation, event -> heard.onEvent(new InboxEvent(number, from, event)));
                 if (refusal != null) {
-                    return Optional.of(new NotTaken(place, true, refusal));
+                    return Optional.of(new NotTaken(place, refusal));
                 }
             } catch (IOException e) {
-                return Optional.of(new NotTaken(place, false, String.valueOf(e.getMessage())));
+                return Optional.of(new NotTaken(place, String.valueOf(e.getMessage())));
             }
         }
         record.pages(choice.sentence(
@@ -256,11 +256,12 @@ final class Attempt {
             }
             sendStoppedProcesses(held);
             session(place).carry(held, originals::trees);
+            RightsBounds bounds = new RightsBounds(settings.rankFiles(), workRoot, calledOff);
+            session(place).sendPrivileges(held, bounds);
+            // The target compares the privileges in the meantime. Beside the scan above, the checks would delay it.
             if (endedCheckpoints == job.ranks().size()) {
                 originals.startHeldChecks(job, this::whyOtherFiles);
             }
-            RightsBounds bounds = new RightsBounds(settings.rankFiles(), workRoot, calledOff);
-            session(place).sendPrivileges(held, bounds);
             record.written(session(place).outlet().lastBytesNs());
             LOG.info("rank {} is written and held", held.rank());
         }
