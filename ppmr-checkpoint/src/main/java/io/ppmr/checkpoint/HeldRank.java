@@ -243,13 +243,16 @@ public final class HeldRank {
         }
         try {
             ProcessTable table = new ProcessTable();
+            SignalSender signals = new SignalSender(table);
             String why = " " + deadline + " after SIGKILL. Remedy: a process in state D waits for its filesystem; abort"
                     + " that mount";
             try {
-                ranks.iterator().next().signals.sendAll(Signal.KILL, all);
+                signals.sendAll(Signal.KILL, all);
             } catch (CheckpointException e) {
                 why = ": " + e.getMessage();
             }
+            long deadlineNs = System.nanoTime() + deadline.toNanos();
+            all.forEach(process -> signals.awaitEnd(process, deadlineNs));
             if (!Polling.until(deadline, () -> all.stream().noneMatch(table::isAlive))) {
                 for (HeldRank rank : ranks) {
                     List<Integer> left = pids(rank.whole(), table::isAlive);

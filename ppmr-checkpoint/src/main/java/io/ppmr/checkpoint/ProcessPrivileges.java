@@ -30,6 +30,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.IntPredicate;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -242,6 +243,7 @@ public final class ProcessPrivileges implements Closeable {
                     boolean labelled = withSettings && SecurityLabel.isGivenTo(process.pid());
                     BitSet usable = withSettings ? Processors.usableBy(number(proc)) : new BitSet();
                     ThreadRightsReader reader = new ThreadRightsReader(common, withSettings);
+                    int leader = number(proc);
                     FolderScan.EntryInspector<Seen> look = (threads, name) -> {
                         Optional<LivingThread> living = LivingThread.of(threads, name);
                         return living.isPresent()
@@ -250,13 +252,20 @@ public final class ProcessPrivileges implements Closeable {
                                         reader,
                                         living.get().number() == process.pid(),
                                         labelled,
-                                        withSettings ? Optional.of(usable) : Optional.empty()))
+                                        withSettings ? Optional.of(usable) : Optional.empty(),
+                                        one -> descriptors.isSame(leader, one) && directories.isSame(leader, one)))
                                 : Optional.empty();
                     };
+                    // Most threads have the tables of the first one. The scan's workers find that.
+                    boolean[] read = {false};
                     FolderScan.threads(process.pid(), look, found -> {
                         LivingThread task = found.thread();
                         reading.thread(found.id(), found.rights());
                         reading.leftOut(found.leftOut());
+                        if (found.hasSharedTables() && read[0]) {
+                            return true;
+                        }
+                        read[0] |= found.hasSharedTables();
                         if (descriptors.isNew(task.number())) {
                             try (ProcFolder open = task.folder("fd")) {
                                 descriptors(open, reading::file, reading::other, (descriptor, target) -> {
@@ -294,20 +303,27 @@ public final class ProcessPrivileges implements Closeable {
     }
 
     /** One thread with its own number, its rights, and the lines of the settings that CRIU leaves out. */
-    private record Seen(LivingThread thread, int id, ThreadRightsReader.Read rights, List<String> leftOut) {
+    private record Seen(
+            LivingThread thread,
+            int id,
+            ThreadRightsReader.Read rights,
+            List<String> leftOut,
+            boolean hasSharedTables) {
         /**
          * Reads a thread.
          *
          * @param isFirst whether it is its process's first thread
          * @param labelled whether a security module gives its process a label
          * @param usable processors that its process can use, or empty if no settings are read
+         * @param sharing whether a thread has its tables of descriptors and of directories from its process's first one
          */
         static Seen of(
                 LivingThread thread,
                 ThreadRightsReader reader,
                 boolean isFirst,
                 boolean labelled,
-                Optional<BitSet> usable)
+                Optional<BitSet> usable,
+                IntPredicate sharing)
                 throws IOException {
             int id = ProcessRights.ownNumber(thread);
             Scheduling scheduling = thread.scheduling();
@@ -329,7 +345,7 @@ public final class ProcessPrivileges implements Closeable {
                         .map(RightsLine::of)
                         .ifPresent(leftOut::add);
             }
-            return new Seen(thread, id, rights, leftOut);
+            return new Seen(thread, id, rights, leftOut, sharing.test(thread.number()));
         }
     }
 

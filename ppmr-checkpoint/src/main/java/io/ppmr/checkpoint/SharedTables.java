@@ -44,6 +44,11 @@ final class SharedTables {
         return seen.add(thread);
     }
 
+    /** Returns true if two threads are known to have the same table. Any thread. */
+    boolean isSame(int one, int other) {
+        return systemCall >= 0 && LibC.CALLS.syscall(systemCall, one, other, kind.number, 0) == 0;
+    }
+
     private int compare(int one, int other) {
         if (one == other) {
             return 0;

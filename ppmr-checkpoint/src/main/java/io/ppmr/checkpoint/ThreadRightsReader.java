@@ -15,8 +15,6 @@ final class ThreadRightsReader {
     /** Maximum number of different rights of one process that are kept. */
     private static final int MOST = 64;
 
-    private static final int TEXT_CHARS = 512;
-
     /** CAP_SYS_ADMIN of capabilities(7). Without it no thread leaves a namespace. */
     private static final long MAY_LEAVE = 1L << 21;
 
@@ -48,11 +46,7 @@ final class ThreadRightsReader {
     Read read(LivingThread thread, Scheduling scheduling) throws IOException {
         ProcFields status = thread.status();
         List<String> own = namespacesOf(thread);
-        StringBuilder shown = new StringBuilder(TEXT_CHARS);
-        for (String field : ProcessRights.FIELDS) {
-            shown.append(status.value(field).orElse("")).append('\n');
-        }
-        String key = shown.append(own).append(scheduling).toString();
+        String key = status.lines(ProcessRights.FIELDS) + own + scheduling;
         Read before = known.get(key);
         if (before != null) {
             return before;

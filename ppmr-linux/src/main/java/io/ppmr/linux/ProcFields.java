@@ -1,5 +1,6 @@
 package io.ppmr.linux;
 
+import java.util.List;
 import java.util.Optional;
 
 /**
@@ -17,6 +18,31 @@ public record ProcFields(String text) {
         }
         int end = text.indexOf('\n', start);
         return Optional.of(text.substring(start, end < 0 ? text.length() : end).strip());
+    }
+
+    /** Returns the lines with these names, in the order of the text. It reads the text once. */
+    public String lines(List<String> names) {
+        StringBuilder found = new StringBuilder(text.length());
+        int start = 0;
+        while (start < text.length()) {
+            int next = text.indexOf('\n', start);
+            int end = next < 0 ? text.length() : next;
+            if (isNamed(start, names)) {
+                found.append(text, start, end).append('\n');
+            }
+            start = end + 1;
+        }
+        return found.toString();
+    }
+
+    private boolean isNamed(int start, List<String> names) {
+        for (String name : names) {
+            int colon = start + name.length();
+            if (text.startsWith(name, start) && colon < text.length() && text.charAt(colon) == ':') {
+                return true;
+            }
+        }
+        return false;
     }
 
     /** Returns the position after the colon. */
