@@ -106,17 +106,18 @@ public sealed interface CheckpointerSettings {
                     doc = "criu, at a source: the action for a rank with a process that has NoNewPrivs set and no"
                             + " system call filter, on a kernel with Landlock. Such a process may be in a Landlock"
                             + " sandbox, which CRIU cannot see and cannot save: the copy would run outside of it."
-                            + " refuse: do not move it. warn: move it, with a line in the log. allow: move it."
+                            + " With refuse it is not moved. With warn it is moved, and the log has a line."
+                            + " With allow it is moved."
                             + " Processes of pods are not in such a sandbox",
                     example = "warn")
             LandlockPolicy landlock,
 
             @Key(
                     value = "auto",
-                    doc = "criu: how memory travels. streamed: from the stopped original into the held copy,"
-                            + " through the pool. images: as image files, which the target stages until they are"
-                            + " complete. auto: streamed if both nodes can and the job gains by it"
-                            + " (docs/admin/checkpointers.md)",
+                    doc = "criu: how memory travels. With streamed it travels from the stopped original into the held"
+                            + " copy, through the pool. With images it travels as image files, which the target"
+                            + " stages until they are complete. With auto it is streamed if both nodes can and the"
+                            + " job gains by it (docs/admin/checkpointers.md)",
                     example = "images")
             PagePolicy pages) {
         public CriuKeys {

@@ -83,7 +83,9 @@ class FileLookerIT {
     /** A shell redirects its standard output for one command. */
     @Test
     void shouldInspectTheNamedFileWhenTheDescriptorIsReplacedAgainAndAgain() throws Exception {
-        Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxrwxrwx"));
+        Path own = Files.createDirectory(folder.resolve("own"));
+        Files.setPosixFilePermissions(own, PosixFilePermissions.fromString("rwxrwxrwx"));
+        Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
         Process shell = new ProcessBuilder(
                         PROGRAMS.launch().toString(),
                         "--uid",
@@ -94,7 +96,7 @@ class FileLookerIT {
                         "bash",
                         "-c",
                         "echo >\"$0\"; echo >&2; while :; do echo >\"$0\"; done",
-                        folder.resolve("out").toString())
+                        own.resolve("out").toString())
                 .redirectOutput(new File("/dev/null"))
                 .start();
         try (FileLooker looker = looker()) {

@@ -67,7 +67,7 @@ class ProcFilesTest {
             while (!Files.readString(stat).contains(") Z ")) {
                 Thread.onSpinWait();
             }
-            Path memory = Path.of("/proc", pid, "smaps");
+            Path memory = Path.of("/proc", pid, "smaps_rollup");
             assertTrue(ProcFiles.saysGone(assertThrows(IOException.class, () -> Files.readAllLines(memory))));
             Path missing = Path.of("/proc/0/smaps");
             assertTrue(ProcFiles.saysGone(assertThrows(IOException.class, () -> Files.readAllLines(missing))));

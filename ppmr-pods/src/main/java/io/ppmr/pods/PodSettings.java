@@ -29,8 +29,8 @@ public record PodSettings(
 
         @Key(
                 value = "cgroupfs",
-                doc = "the component that makes the pods' cgroups: the runtime (cgroupfs), systemd, or none"
-                        + " (disabled). Without cgroups pods have no limits",
+                doc = "the component that makes the pods' cgroups. With cgroupfs it is the runtime, with systemd it"
+                        + " is systemd. With disabled pods have no cgroups and no limits",
                 example = "systemd")
         Cgroups cgroups,
 

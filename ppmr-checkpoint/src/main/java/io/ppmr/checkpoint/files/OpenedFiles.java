@@ -13,7 +13,7 @@ import java.util.Optional;
  * Each is read once and not kept. For any thread; touches no process, and accesses no file.
  */
 public final class OpenedFiles {
-    /** Maximum number of times that a descriptor is read again, because it was replaced meanwhile. */
+    /** Maximum number of times that a descriptor is read again, because it was replaced in the meantime. */
     private static final int ATTEMPTS = 20;
 
     private static final int FIELDS = 6;

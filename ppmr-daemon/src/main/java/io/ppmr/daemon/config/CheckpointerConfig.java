@@ -109,7 +109,8 @@ public record CheckpointerConfig(
 
             @Key(
                     value = "streamed",
-                    doc = "command: how the restart reads: front to back (streamed), or in any order (retained)",
+                    doc = "command: how the restart reads. With streamed it reads front to back, with"
+                            + " retained in any order",
                     example = "retained")
             ReadingMode reading,
 

@@ -16,8 +16,9 @@ public final class ConfigDocs {
             <!-- Made by: ./ppmr config docs > docs/reference/configuration.md.
             Change the records in the code, not this page. -->
 
-            Each service reads one [TOML](https://toml.io/en/v1.0.0) file, once, when it starts. A file with `listen` is
-            a target's, any other a source's. Examples: [conf/](../../conf).
+            Each service reads one [TOML](https://toml.io/en/v1.0.0) file, once, when it starts.
+            A file with `listen` is a target's, any other a source's.
+            Examples are in [conf/](../../conf).
 
             ```
             ./ppmr config check FILE        # every mistake at once, with its line and what would be right
@@ -25,13 +26,14 @@ public final class ConfigDocs {
             ./ppmr config example source    # a file with every key, its meaning and an example; also: target
             ```
 
-            `check` and `show` take `--elsewhere` for a file of another node. Then they do not look for its key, its
-            users and its hosts.
+            `check` and `show` take `--elsewhere` for a file of another node.
+            Then they do not look for its key, its users and its hosts.
 
-            Sizes are written with their unit, `k`, `m`, `g` or `t`, which count in 1024s (`"128k"`, `"8m"`; `0` needs
-            none), times with `ms`, `s`, `m` or `h` (`"500ms"`, `"10m"`). Both are texts in quotes, and whole numbers.
-            A relative path starts at the file's own folder. "-" in the column of defaults means that there is none,
-            **required** that the key must be given.
+            Sizes have their unit, `k`, `m`, `g` or `t`, which count in 1024s, as in `"128k"`; only `0` needs none.
+            Times have `ms`, `s`, `m` or `h`, as in `"10m"`.
+            Both are texts in quotes, and whole numbers.
+            A relative path starts at the file's own folder.
+            "-" in the column of defaults means that there is none, **required** that the key must be given.
             """;
 
     private ConfigDocs() {}
@@ -71,7 +73,8 @@ public final class ConfigDocs {
 
     private static void section(StringBuilder page, String heading, ConfigSection section) {
         page.append("\n### ").append(heading).append("\n\n");
-        page.append(section.doc()).append("\n\n");
+        // A page has one sentence a line.
+        page.append(section.doc().replaceAll("\\. (?=[A-Z])", ".\n")).append("\n\n");
         page.append("| Key | Must be | Default | Example | Meaning |\n|---|---|---|---|---|\n");
         for (ConfigKey key : section.keys()) {
             String fallback = key.required()

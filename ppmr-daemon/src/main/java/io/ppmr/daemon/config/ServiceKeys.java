@@ -46,7 +46,7 @@ public record ServiceKeys(
                 least = 64,
                 most = 1 << 20)
         int rankFiles) {
-    static final String RAILS = "networks by which chunks travel at once, and one in another's place; those of the same"
+    static final String RAILS = "networks that carry chunks at once, and one in another's place; those of the same"
             + " name on both nodes. Without it, or without a common name, chunks take the way of the control"
             + " connection. Usually written as sections [[rails]] at the end of the file";
 
@@ -60,9 +60,9 @@ public record ServiceKeys(
 
             @Key(
                     value = "auto",
-                    doc = "the side that copies over RDMA. read: the target reads chunks out of the source's pool."
-                            + " write: the source writes them into the target's pool. auto: read, if both nodes"
-                            + " allow it",
+                    doc = "the side that copies over RDMA. With read the target reads chunks out of the source's pool."
+                            + " With write the source writes them into the target's pool. With auto: read, if both"
+                            + " nodes allow it",
                     example = "write")
             TransportChoice.RdmaModePreference transportMode) {}
 
@@ -97,9 +97,9 @@ public record ServiceKeys(
 
             @Key(
                     value = "auto",
-                    doc = "size of a chunk: a power of two from 16k to 4m, the same on source and target. auto:"
-                            + " 256k if the pool has room for 32 of them, otherwise 128k. With auto, use the same"
-                            + " pool size on both nodes",
+                    doc = "size of a chunk: a power of two from 16k to 4m, the same on source and target. With auto it"
+                            + " is 256k if the pool has room for 32 of them, otherwise 128k. With auto, use the"
+                            + " same pool size on both nodes",
                     example = "128k")
             OptionalLong chunk) {}
 

@@ -31,23 +31,31 @@ public final class MetricsDocs {
             <!-- Made by: ./ppmr metrics > docs/reference/metrics.md.
             Change the meters in the code, not this page. -->
 
-            With `port` in `[metrics]` of its [configuration](configuration.md) a service shows its meters at
-            `http://127.0.0.1:PORT/metrics`, in Prometheus' text format. Without it there is no endpoint, and no
-            thread for one. It is on loopback unless `address` is set; every user who can reach it can read it. A scrape
-            of both services passes `promtool check metrics` in the tests.
+            With `port` in `[metrics]` of its [configuration](configuration.md) a service shows its meters.
+            They are at `http://127.0.0.1:PORT/metrics`, in Prometheus' text format.
+            Without it there is no endpoint, and no thread for one.
+            It is on loopback unless `address` is set; every user who can reach it can read it.
+            A scrape of both services passes `promtool check metrics` in the tests.
 
-            A histogram is shown as NAME`_bucket`, NAME`_count` and NAME`_sum`; it and a summary (NAME`_count`,
-            NAME`_sum`) have the largest value of the last minutes as NAME`_max` beside them. What is counted on the
-            way of the bytes is counted as it happens. The warm-up at a service's start is not counted.
+            A histogram is shown as NAME`_bucket`, NAME`_count` and NAME`_sum`.
+            A summary is shown as NAME`_count` and NAME`_sum`.
+            Both have the largest value of the last minutes as NAME`_max`.
+            What is counted on the way of the bytes is counted as it happens.
+            The warm-up at a service's start is not counted.
             """;
     private static final String EVENTS = """
 
             ## Flight recorder
 
-            The hops are events of the JDK's flight recorder, too: `ppmr.source.ChunkFlight`, `ppmr.source.PoolWait`,
-            `ppmr.source.SlotWait`, `ppmr.source.MigrationStep`, `ppmr.target.ChunkReceive`, `ppmr.target.PullWait`,
-            `ppmr.target.ReaderWait`. An event is written when its hop ends; `took` is the duration of the hop.
-            Without a recording no event is made. One recording of a migration:
+            The hops are events of the JDK's flight recorder, too:
+
+            - of the source: `ppmr.source.ChunkFlight`, `ppmr.source.PoolWait`, `ppmr.source.SlotWait`
+            - of the source's migrations: `ppmr.source.MigrationStep`
+            - of the target: `ppmr.target.ChunkReceive`, `ppmr.target.PullWait`, `ppmr.target.ReaderWait`
+
+            An event is written when its hop ends; `took` is the duration of the hop.
+            Without a recording no event is made.
+            One recording of a migration:
 
             ```
             jcmd PID JFR.start name=migration settings=profile

@@ -28,7 +28,7 @@ public final class HealthTrigger implements AutoCloseable {
     private static final long CLOSE_MS = 5000;
 
     /** The triggers, with their keys. It is immutable. */
-    @Section(name = "triggers", doc = "What starts a migration, beside SIGUSR2 and `ppmr migrate`.")
+    @Section(name = "triggers", doc = "What starts a migration, in addition to SIGUSR2 and `ppmr migrate`.")
     public record Settings(
             @Key(
                     doc = "a command that the source repeats. Exit status 0: this node is healthy. Status 1 to 125:"

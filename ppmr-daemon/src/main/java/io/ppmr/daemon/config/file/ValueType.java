@@ -88,7 +88,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
 
     /** Absolute paths. Characters of the file represent their bytes in UTF-8. */
     public static final ValueType<PathPatterns> PATHS = new ValueType<>(
-            "a list of absolute paths, in which * stands for any characters of a name and ** for anything",
+            "a list of absolute paths, in which * means any characters of a name and ** means anything",
             (value, reading) -> {
                 List<String> words = WORDS.parse(value, reading);
                 try {
