@@ -174,6 +174,9 @@ class BlcrCheckpointerIT {
         Files.setAttribute(images.resolve("context.2"), "unix:uid", JobFixture.USER.uid());
         assertRemedy(() -> blcr.restart(fixture.restart(2, images, "r")), "exit status 5", "ended too early");
         assertRemedy(() -> blcr.restart(fixture.restart(3, images, "r")), "exit status 255", "could not be opened");
+        Path closed = Files.createFile(images.resolve("context.4"));
+        Files.setPosixFilePermissions(closed, PosixFilePermissions.fromString("rw-------"));
+        assertRemedy(() -> blcr.restart(fixture.restart(4, images, "r")), "exit status 13", "the user may read it");
         assertTrue(fixture.table.isRunning(job.root()));
     }
 

@@ -13,7 +13,10 @@ final class CriuInstall {
     private CriuInstall() {}
 
     static synchronized List<String> program() throws CheckpointException {
-        if (program == null) {
+        String installed = System.getenv().getOrDefault("PPMR_CRIU", "");
+        if (program == null && !installed.isEmpty()) {
+            program = installed.lines().toList();
+        } else if (program == null) {
             Command.CommandResult result = CommandStarter.call(
                     List.of(System.getProperty("ppmr.criu.install"), System.getProperty("ppmr.criu.dir")),
                     Duration.ofMinutes(5));

@@ -163,7 +163,7 @@ class SanitizedProgramsIT {
 
     @Test
     void shouldTakeOrRefuseByASentenceWhenImagesListsAndQuestionsAreDamaged() throws Exception {
-        System.out.println(run("pages-fuzz", "20000"));
+        System.out.println(run("pages-fuzz", "8000"));
     }
 
     @Test

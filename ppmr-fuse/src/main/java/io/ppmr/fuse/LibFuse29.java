@@ -32,6 +32,9 @@ public interface LibFuse29 {
             Pointer multithreadedOut,
             Pointer userData);
 
+    /** Notes the session whose signal handlers {@link #fuse_teardown} removes. The JVM's own handlers stay. */
+    int fuse_set_signal_handlers(Pointer session);
+
     /** Unmounts if still mounted, and frees the memory of the setup, which must no longer be used. */
     void fuse_teardown(Pointer fuse, Pointer mountPoint);
 

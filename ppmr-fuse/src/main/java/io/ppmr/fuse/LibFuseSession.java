@@ -32,6 +32,9 @@ final class LibFuseSession extends FuseStubFS {
     private static final int POLLERR = 8;
     private static final int NOT_OPEN = -1;
 
+    /** Guards libfuse's variable of the last session. */
+    private static final Object TEARDOWN = new Object();
+
     private final JnrFuseAdapter adapter;
     /** The descriptor of {@code /dev/fuse}. Guarded by this. */
     private int descriptor = NOT_OPEN;
@@ -80,7 +83,12 @@ final class LibFuseSession extends FuseStubFS {
                         name)
                 .serve();
         setDescriptor(NOT_OPEN);
-        library.fuse_teardown(fuse, mountPoint.getPointer(0));
+        synchronized (TEARDOWN) {
+            // libfuse knows one session alone. With several mounts it would complain about an unknown one on standard
+            // error.
+            library.fuse_set_signal_handlers(session);
+            library.fuse_teardown(fuse, mountPoint.getPointer(0));
+        }
         return true;
     }
 

@@ -304,8 +304,9 @@ class PodMoveIT {
         assertFalse(a.said(a.only()).contains("wrong"), a.said(a.only()));
     }
 
+    @Tag("soak")
     @ParameterizedTest
-    @EnumSource(names = "LARGE")
+    @EnumSource
     void shouldGoOnWhereItIsWithItsConnectionWhenTheRestoreFails(Memory memory) throws Exception {
         PodStatus client = pair(memory).client();
         Files.createFile(b.folder().resolve("fail"));
@@ -323,14 +324,6 @@ class PodMoveIT {
         Files.delete(b.folder().resolve("fail"));
         PpmrCommand moved = a.move("1/client", b);
         assertEquals(0, moved.exitCode(), moved.said());
-    }
-
-    /** The other form of the images. */
-    @Tag("soak")
-    @ParameterizedTest
-    @EnumSource(names = "LARGE", mode = EnumSource.Mode.EXCLUDE)
-    void shouldGoOnWhereItIsWithItsConnectionWhenTheRestoreFailsAsWell(Memory memory) throws Exception {
-        shouldGoOnWhereItIsWithItsConnectionWhenTheRestoreFails(memory);
     }
 
     /** TCP retransmits each second in pods after any pause, if the kernel has that option (Linux 6.15). */

@@ -1,6 +1,7 @@
 package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.linux.Command;
@@ -34,13 +35,15 @@ class NativeClientIT {
 
     @Test
     void shouldShowWhatTheCommandLineShowsWithoutAJvm() throws Exception {
-        try (RealServices services = new RealServices(directory);
+        try (RealServices services = new RealServices(directory).warmUpMigrations(1);
                 ReplayJob job = new ReplayJob(directory)) {
             job.rank(List.of("open image wcx", "write 4m 64k", "close"), List.of("open image r", "read 4m", "eof"));
             services.startTarget(job);
             services.startSource(job);
             assertEquals(0, services.migrate(directory.resolve("report.json")));
             for (String role : List.of("source", "target")) {
+                String log = services.log(role);
+                assertFalse(log.contains("fuse: "), () -> "a message of libfuse in " + log);
                 String socket = services.socket(role).toString();
                 for (List<String> form : List.of(List.<String>of(), List.of("--json"))) {
                     List<String> words = new ArrayList<>(List.of("status", "--socket", socket));

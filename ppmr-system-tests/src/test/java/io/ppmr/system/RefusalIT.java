@@ -48,7 +48,7 @@ class RefusalIT {
     void shouldRefuseWhenAPidDoesNotExist() throws Exception {
         try (ReplayJob job = job().stranger(endedProcess());
                 ServicePair pair = pair(ServicePair.Options.with(job.checkpointer()))) {
-            job.rollsBack(pair, "is no living process of this node", "Remedy: correct the job's list");
+            job.fails(pair, Outcome.REFUSED, "is no living process of this node", "Remedy: correct the job's list");
         }
     }
 
@@ -63,7 +63,12 @@ class RefusalIT {
         Process other = new ProcessBuilder("sleep", "60").start();
         try (ReplayJob job = job().stranger(other.pid());
                 ServicePair pair = pair(ServicePair.Options.with(job.checkpointer()))) {
-            job.rollsBack(pair, "PID " + other.pid() + " belongs to user 0", "not to the job's user 20001", "Remedy");
+            job.fails(
+                    pair,
+                    Outcome.REFUSED,
+                    "PID " + other.pid() + " belongs to user 0",
+                    "not to the job's user 20001",
+                    "Remedy");
         } finally {
             other.destroyForcibly();
         }
@@ -170,7 +175,7 @@ class RefusalIT {
         try (ReplayJob job = job();
                 ServicePair pair =
                         pair(ServicePair.Options.with(job.checkpointer()).sourceKey(other))) {
-            job.rollsBack(pair, "127.0.0.1", "key");
+            job.fails(pair, Outcome.REFUSED, "127.0.0.1", "key");
         }
     }
 
@@ -179,7 +184,7 @@ class RefusalIT {
         try (ReplayJob job = job();
                 ServicePair pair = pair(ServicePair.Options.with(job.checkpointer()))) {
             pair.target().close();
-            job.rollsBack(pair, "127.0.0.1", "cannot be reached", "is its ppmr service running");
+            job.fails(pair, Outcome.REFUSED, "127.0.0.1", "cannot be reached", "is its ppmr service running");
         }
     }
 
@@ -188,7 +193,7 @@ class RefusalIT {
         try (ReplayJob job = job();
                 ServicePair pair = pair(ServicePair.Options.with(job.checkpointer()))) {
             try (ReplayJob wrong = new ReplayJob(directory.resolve("job")).stranger(endedProcess())) {
-                wrong.rollsBack(pair, "is no living process of this node");
+                wrong.fails(pair, Outcome.REFUSED, "is no living process of this node");
             }
             job.commits(pair);
         }

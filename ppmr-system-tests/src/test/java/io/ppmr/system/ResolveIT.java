@@ -119,6 +119,8 @@ class ResolveIT {
             job.restarts(1, "read 1m", "touch " + job.mark("read"), "await " + job.mark("go"), "open missing r");
             String id = pair.migrate();
             job.awaitMark("read");
+            // Both originals are held by then.
+            pair.awaitRecord(SOURCE, id, TransactionRecord.Sealed.class);
             says(
                     refused(pair, SOURCE, id, FinalOutcome.ROLLED_BACK),
                     "under way and not in doubt",

@@ -214,6 +214,7 @@ class WarmUpIT {
                 List<MatchResult> said = cutOff.matcher(log).results().toList();
                 assertEquals(1, said.size(), log);
                 assertTrue(Integer.parseInt(said.get(0).group(1)) < 100, log);
+                assertFalse(log.contains("fuse: "), () -> "a message of libfuse in " + log);
                 // It needs 5 s, and some time for the cancellation.
                 assertTrue(Double.parseDouble(said.get(0).group(2)) < 7, log);
             }

@@ -141,9 +141,9 @@ class NodeIT {
         String socket = folder.resolve("sock").toString();
         String status = node.run(LIMIT, command("status", "--socket", socket));
         assertTrue(status.lines().anyMatch("idle"::equals), status);
-        IOException rolledBack =
+        IOException refused =
                 assertThrows(IOException.class, () -> node.run(LIMIT, command("migrate", "--socket", socket)));
-        assertTrue(rolledBack.getMessage().contains("failed with status 3"), rolledBack.getMessage());
+        assertTrue(refused.getMessage().contains("failed with status 4"), refused.getMessage());
 
         source.signal("TERM");
         testbed.close(source);

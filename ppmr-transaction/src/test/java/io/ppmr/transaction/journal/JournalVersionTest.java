@@ -50,7 +50,8 @@ class JournalVersionTest {
             new TransactionRecord.Fencing("t-4", 1, 11),
             new TransactionRecord.Secret("t-4", 1, new MigrationSecret(0x1122334455667788L, 5)),
             new TransactionRecord.Frozen("s-4", 2, List.of("/sys/fs/cgroup/a", "/sys/fs/cgroup/ü")),
-            new TransactionRecord.PagesChosen("s-4", 2, "as images: über"));
+            new TransactionRecord.PagesChosen("s-4", 2, "as images: über"),
+            new TransactionRecord.NothingChanged("s-4", 0));
 
     /** Every type of record. "s-1" at a source and "t-1" at a target are open. The others have ended. */
     private static final List<TransactionRecord> RECORDS = List.of(
