@@ -262,7 +262,7 @@ class CriuLimitsTest {
     void shouldFindNothingWhenAnOrphanIsThereForAMomentAlone() throws Exception {
         process(102, "daemon", 1, 100);
         AtomicInteger looks = new AtomicInteger();
-        CriuLimits limits = patient(looks, 300);
+        CriuLimits limits = patient(looks, 3000);
         Thread end = new Thread(() -> assertDoesNotThrow(() -> process(102, "daemon", 'Z', 1, 100)));
         end.start();
         limits.require(Map.of(3, ROOT), USER);
