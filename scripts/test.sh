@@ -16,8 +16,8 @@ run_maven() {
     mkdir -p "${log%/*}"
     find "$PPMR_HOME" -maxdepth 3 -type d \( -name surefire-reports -o -name failsafe-reports \) -path '*/target/*' \
         -exec rm -rf {} +
-    # Two modules at a time, where none depends on the other: most tests wait more than they compute.
-    (cd "$PPMR_HOME" && JAVA_HOME=$jdk17 mvn -B -T 2 -fae verify "-Djvm=$jdk/bin/java" -Dmaven.test.failure.ignore=true \
+    # Three modules at a time, where none depends on the other: most tests wait more than they compute.
+    (cd "$PPMR_HOME" && JAVA_HOME=$jdk17 mvn -B -T 3 -fae verify "-Djvm=$jdk/bin/java" -Dmaven.test.failure.ignore=true \
         -Dsurefire.failIfNoSpecifiedTests=false -Dfailsafe.failIfNoSpecifiedTests=false "$@") 2>&1 |
         tee "$log" | show_progress
 }

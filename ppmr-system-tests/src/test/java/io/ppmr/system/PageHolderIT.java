@@ -259,7 +259,7 @@ class PageHolderIT {
         restore();
         String before = turns();
         signal("KILL", only("ppmr-holder"));
-        Conditions.until(LIMIT, "the filler ended", () -> Files.exists(directory.resolve("status")));
+        Conditions.until(LIMIT, "the filler ended", () -> isWritten("status"));
         assertEquals("1", Files.readString(directory.resolve("status")).strip());
         assertTrue(
                 Files.readString(directory.resolve("error"))
@@ -268,19 +268,25 @@ class PageHolderIT {
         requireNothingRan(before);
     }
 
+    /** A shell makes a file before it writes into it. */
+    private boolean isWritten(String name) throws IOException {
+        Path file = directory.resolve(name);
+        return Files.exists(file) && Files.readString(file).endsWith("\n");
+    }
+
     @Test
     void shouldGiveTheCopyEveryByteWhenItIsContinuedBeforeItsPagesAreThere() throws Exception {
         restore();
         continueCopy();
         write(pages.length - written);
-        Conditions.until(LIMIT, "the copy is whole", () -> Files.exists(directory.resolve("status")));
+        Conditions.until(LIMIT, "the copy is whole", () -> isWritten("status"));
         assertEquals(
                 "0",
                 Files.readString(directory.resolve("status")).strip(),
                 Files.readString(directory.resolve("error")));
         assertEquals(List.of(), processes("ppmr-holder"));
         Files.writeString(directory.resolve("cue"), "");
-        Conditions.until(LIMIT, "the copy ended", () -> Files.exists(directory.resolve("out")));
+        Conditions.until(LIMIT, "the copy ended", () -> isWritten("out"));
         List<String> undisturbed = new ArrayList<>(WORDS);
         undisturbed.add("--expect");
         assertEquals(
@@ -294,7 +300,7 @@ class PageHolderIT {
         restore();
         signal("STOP", only("ppmr-holder"));
         write(pages.length - written);
-        Conditions.until(LIMIT, "the filler ended", () -> Files.exists(directory.resolve("status")));
+        Conditions.until(LIMIT, "the filler ended", () -> isWritten("status"));
         assertEquals("1", Files.readString(directory.resolve("status")).strip());
         assertTrue(
                 Files.readString(directory.resolve("error")).contains("has not ended within 10 s"),
@@ -306,7 +312,7 @@ class PageHolderIT {
         restore();
         String before = turns();
         stream.close();
-        Conditions.until(LIMIT, "the filler ended", () -> Files.exists(directory.resolve("status")));
+        Conditions.until(LIMIT, "the filler ended", () -> isWritten("status"));
         assertEquals("1", Files.readString(directory.resolve("status")).strip());
         assertTrue(
                 Files.readString(directory.resolve("error")).contains("pages.stream ends before page"),
