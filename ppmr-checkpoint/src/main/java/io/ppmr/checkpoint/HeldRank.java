@@ -253,7 +253,8 @@ public final class HeldRank {
             }
             long deadlineNs = System.nanoTime() + deadline.toNanos();
             all.forEach(process -> signals.awaitEnd(process, deadlineNs));
-            if (!Polling.until(deadline, () -> all.stream().noneMatch(table::isAlive))) {
+            Duration rest = Duration.ofNanos(Math.max(0, deadlineNs - System.nanoTime()));
+            if (!Polling.until(rest, () -> all.stream().noneMatch(table::isAlive))) {
                 for (HeldRank rank : ranks) {
                     List<Integer> left = pids(rank.whole(), table::isAlive);
                     if (!left.isEmpty()) {
