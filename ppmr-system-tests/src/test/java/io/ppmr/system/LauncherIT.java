@@ -102,7 +102,7 @@ class LauncherIT {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"by a link of root's"})
+    @ValueSource(strings = {"by root's link"})
     void shouldRefuseAJavaThatAUserCanChange(String which) throws Exception {
         Path users = shared.resolve("jdk");
         assertEquals(
