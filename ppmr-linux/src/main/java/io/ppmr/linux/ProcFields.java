@@ -22,12 +22,13 @@ public record ProcFields(String text) {
 
     /** Returns the lines with these names, in the order of the text. It reads the text once. */
     public String lines(List<String> names) {
+        String[] wanted = names.toArray(String[]::new);
         StringBuilder found = new StringBuilder(text.length());
         int start = 0;
         while (start < text.length()) {
             int next = text.indexOf('\n', start);
             int end = next < 0 ? text.length() : next;
-            if (isNamed(start, names)) {
+            if (isNamed(start, wanted)) {
                 found.append(text, start, end).append('\n');
             }
             start = end + 1;
@@ -35,11 +36,15 @@ public record ProcFields(String text) {
         return found.toString();
     }
 
-    private boolean isNamed(int start, List<String> names) {
+    private boolean isNamed(int start, String[] names) {
+        char first = text.charAt(start);
         for (String name : names) {
-            int colon = start + name.length();
-            if (text.startsWith(name, start) && colon < text.length() && text.charAt(colon) == ':') {
-                return true;
+            // Most lines differ in the first character. A process may have thousands of threads.
+            if (name.charAt(0) == first && text.startsWith(name, start)) {
+                int colon = start + name.length();
+                if (colon < text.length() && text.charAt(colon) == ':') {
+                    return true;
+                }
             }
         }
         return false;
