@@ -31,6 +31,9 @@ import org.junit.jupiter.params.provider.CsvSource;
 class CarriedFilesIT {
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final JobUser USER = new JobUser(41_378, 41_378);
+    /** The number of the system call setxattr(2) on x86-64. */
+    private static final int SETXATTR = 188;
+
 
     private static ScratchJob job;
     private static TestNode here;
@@ -149,6 +152,26 @@ class CarriedFilesIT {
         assertFalse(said.contains("committed"), said);
         job.requireTurns();
         assertEquals(before, job.shell(there, "find . | sort"));
+    }
+
+    /** The file has an attribute of its user. Perl is part of each Debian, and setfattr is not. */
+    @Tag("soak")
+    @Test
+    void shouldRefuseAJobBeforeThePauseWhenAFileHasExtendedAttributes() throws Exception {
+        for (TestNode node : new TestNode[] {here, there}) {
+            job.asUser(node, "mkdir -p scratch/a");
+        }
+        job.asUser(here, "echo x >scratch/a/x");
+        job.shell(
+                here,
+                "perl -e '($f, $n, $v) = (\"scratch/a/x\", \"user.note\", \"1\");"
+                        + " syscall(" + SETXATTR + ", $f, $n, $v, 1, 0) == 0 or die $!'");
+        job.start(0, "scratch/a/out", "4<" + job.local() + "/scratch/a/x");
+        String said = job.migrate();
+        assertTrue(said.contains("it has extended attributes or an access list, which ppmr does not copy"), said);
+        assertTrue(said.contains("setfattr, setfacl -b"), said);
+        assertFalse(said.contains("committed"), said);
+        job.requireTurns();
     }
 
     private static void run(TestNode node, String as, String line) throws Exception {
