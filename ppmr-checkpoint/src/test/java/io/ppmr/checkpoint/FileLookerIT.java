@@ -222,9 +222,9 @@ class FileLookerIT {
                 .start();
         try {
             assertTrue(Polling.until(Duration.ofSeconds(20), () -> !children().isEmpty()));
-            stop();
+            List<ProcessHandle> answering = stop();
             look.getOutputStream().close();
-            assertTrue(Polling.until(Duration.ofSeconds(5), () -> children().isEmpty()), "it is killed");
+            assertTrue(Polling.until(Duration.ofSeconds(5), () -> haveEnded(answering)), "it is killed");
             assertTrue(look.waitFor(5, TimeUnit.SECONDS), "so is what watches it");
         } finally {
             look.destroyForcibly();
@@ -302,10 +302,10 @@ class FileLookerIT {
         Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
         try (FileLooker looker = FileLooker.start(PROGRAMS, USER, digests, () -> false, Duration.ofMillis(300))) {
             looker.look(List.of(at(folder)));
-            stop();
+            List<ProcessHandle> answering = stop();
             CheckpointException e = assertThrows(CheckpointException.class, () -> looker.look(List.of(at(folder))));
             assertTrue(e.getMessage().contains("as user 41378 (ppmr-look): no answer about "), e.getMessage());
-            assertTrue(Polling.until(Duration.ofSeconds(20), () -> children().isEmpty()), "it is killed");
+            assertTrue(Polling.until(Duration.ofSeconds(20), () -> haveEnded(answering)), "it is killed");
         }
     }
 
@@ -315,11 +315,12 @@ class FileLookerIT {
         AtomicBoolean over = new AtomicBoolean();
         try (FileLooker looker = FileLooker.start(PROGRAMS, USER, digests, over::get)) {
             looker.look(List.of(at(folder)));
-            stop();
+            List<ProcessHandle> answering = stop();
             over.set(true);
             long startNs = System.nanoTime();
             assertThrows(CheckpointException.class, () -> looker.look(List.of(at(folder))));
             assertTrue(System.nanoTime() - startNs < TimeUnit.SECONDS.toNanos(1), "called off in time");
+            assertTrue(Polling.until(Duration.ofSeconds(20), () -> haveEnded(answering)), "it is killed");
         }
     }
 
@@ -352,9 +353,17 @@ class FileLookerIT {
         return process.info().command().orElse("").endsWith("ppmr-look");
     }
 
-    private static void stop() throws Exception {
-        for (ProcessHandle child : children()) {
+    /** Stops the processes that answer, and returns them. A process whose watcher has ended is no descendant any more. */
+    private static List<ProcessHandle> stop() throws Exception {
+        List<ProcessHandle> answering = children();
+        assertFalse(answering.isEmpty());
+        for (ProcessHandle child : answering) {
             new ProcessBuilder("kill", "-STOP", "" + child.pid()).start().waitFor();
         }
+        return answering;
+    }
+
+    private static boolean haveEnded(List<ProcessHandle> processes) {
+        return processes.stream().noneMatch(ProcessHandle::isAlive);
     }
 }
