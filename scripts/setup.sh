@@ -28,6 +28,9 @@ pod_packages=(crun nftables)
 pod_test_packages=(tcpdump)
 pod_test_services=(redis-server)
 
+# The name service's cache, of which a test runs a daemon of its own in a node.
+name_cache_packages=(nscd)
+
 # MPIs whose ranks are in pods, for a test.
 mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev hpcc)
 
@@ -294,6 +297,7 @@ set_up_tests() {
     install_packages "${pod_test_packages[@]}" "${rdma_test_packages[@]}" "${guest_packages[@]}" "${stress_packages[@]}" \
         "${pod_packages[@]}" "${mpi_packages[@]}" || true
     if $1; then
+        install_without_services nscd -- "${name_cache_packages[@]}" || true
         set_up_bench
         set_up_jdk25
     fi
