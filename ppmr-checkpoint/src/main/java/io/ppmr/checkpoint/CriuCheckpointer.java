@@ -74,6 +74,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
      */
     private static final Set<String> LEAVING_TRACES = Set.of("--tcp-established", "--link-remap", "--external");
 
+    private static final List<String> EVENTS_OF_MEMORY = List.of("check", "--feature", "uffd-noncoop");
     private static final Path LIMITS = Path.of("/proc/self/limits");
     private static final int HARD_LIMIT_FIELD = 4;
     /** Maximum number of other descriptors that CRIU has open. */
@@ -299,12 +300,11 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         if (!VERSION.matcher(version).find() || compare(version, 4, 0) < 0 || compare(version, 4, 2) > 0) {
             return Optional.of("this CRIU (" + version + ") is not known to hand over its pages as 4.0 to 4.2 do");
         }
-        if (kit.versions()
-                .firstLineOf(settings.keys().program(), List.of("check", "--feature", "uffd-noncoop"))
-                .isEmpty()) {
-            return Optional.of("this kernel has no userfaultfd with events (criu check --feature uffd-noncoop)");
-        }
-        return whyPipesAreTooSmall();
+        Optional<String> failure = kit.versions().failure(settings.keys().program(), EVENTS_OF_MEMORY, kit.starter());
+        return failure.isPresent()
+                ? Optional.of("CRIU cannot have the kernel report events of a copy's memory ("
+                        + String.join(" ", EVENTS_OF_MEMORY) + ": " + failure.get() + ")")
+                : whyPipesAreTooSmall();
     }
 
     /**
@@ -412,8 +412,16 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     private SharingCheck sharing(boolean pods, SandboxRule sandboxes) {
-        CriuChecks looks = new CriuChecks(settings.keys().dumpArguments(), pods, sandboxes);
+        CriuChecks looks = new CriuChecks(settings.keys().dumpArguments(), pods, sandboxes, blocksNetworks());
         return new SharingCheck(kit.table(), settings.keys().externalSockets(), looks);
+    }
+
+    /** CRIU blocks the traffic of a job's network namespace by iptables, unless an argument says how. */
+    private boolean blocksNetworks() {
+        return !settings.asJobUser()
+                && (settings.keys().dumpArguments().stream().anyMatch(argument -> argument.startsWith("--network-lock"))
+                        || (ToolKit.find("iptables-restore").isPresent()
+                                && ToolKit.find("ip6tables-restore").isPresent()));
     }
 
     private SandboxRule sandboxRule() {

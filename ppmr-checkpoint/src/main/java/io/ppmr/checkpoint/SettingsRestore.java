@@ -20,8 +20,9 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Sets in the held copies the settings of their originals' threads and sockets that a restart leaves out. Gives pipes
- * and sockets to their user. A node may deny a setting, for example because it has other processors. Then the log
- * has the difference, because the job can continue without it. Stateless, for any thread.
+ * and sockets to their user. A copy with another option or owner is refused. A node may deny a thread's setting, for
+ * example because it has other processors. Then the log has the difference, because the job can continue without it.
+ * Stateless, for any thread.
  */
 final class SettingsRestore {
     private static final Logger LOG = LoggerFactory.getLogger(SettingsRestore.class);
@@ -45,6 +46,7 @@ final class SettingsRestore {
         Map<Integer, List<SocketSettings>> sockets = leftOut.sockets();
         Map<Integer, List<ObjectOwner>> owners = leftOut.owners();
         List<String> failed = new ArrayList<>();
+        List<String> wrong = new ArrayList<>();
         Listeners backlogs = new Listeners();
         for (ProcessIdentity process : restored.processes()) {
             try {
@@ -58,12 +60,12 @@ final class SettingsRestore {
                     }
                     for (SocketSettings socket :
                             Objects.requireNonNullElse(sockets.remove(id), List.<SocketSettings>of())) {
-                        socket.set(number).forEach(what -> failed.add("process " + id + ": " + what));
+                        socket.set(number).forEach(what -> wrong.add("process " + id + ": " + what));
                     }
                     for (ObjectOwner owner : Objects.requireNonNullElse(owners.remove(id), List.<ObjectOwner>of())) {
                         // The source names the job's user, but other users of this node receive nothing.
                         if (owner.uid() == user.uid()) {
-                            owner.set(number, backlogs).ifPresent(what -> failed.add("process " + id + ": " + what));
+                            owner.set(number, backlogs).ifPresent(what -> wrong.add("process " + id + ": " + what));
                         }
                     }
                 });
@@ -74,9 +76,16 @@ final class SettingsRestore {
                         e);
             }
         }
+        // A tool of the site may start a copy with other numbers.
         threads.keySet().forEach(id -> failed.add("no thread is restored as " + id + ", which had settings"));
         sockets.keySet().forEach(id -> failed.add("no process is restored as " + id + ", whose sockets had options"));
         owners.keySet().forEach(id -> failed.add("no process is restored as " + id + ", which had pipes or sockets"));
+        if (!wrong.isEmpty()) {
+            throw new CheckpointException("the copy of rank " + restored.rank() + " differs from its original: "
+                    + String.join("; ", wrong.subList(0, Math.min(wrong.size(), MOST_LOGGED)))
+                    + ". Remedy: give the target's service the capabilities of its unit, or name a spare node with the"
+                    + " same kernel");
+        }
         failed.stream()
                 .limit(MOST_LOGGED)
                 .forEach(what -> LOG.warn("rank {}: the copy differs from its original: {}", restored.rank(), what));

@@ -92,7 +92,7 @@ class SharingCheckIT {
         return roots;
     }
 
-    private static final CriuChecks LOOKS = new CriuChecks(List.of(), false, SandboxRule.PASS);
+    private static final CriuChecks LOOKS = new CriuChecks(List.of(), false, SandboxRule.PASS, false);
 
     private SharingCheck check() {
         return new SharingCheck(table, List.of(), LOOKS, Duration.ofMillis(50), LIMIT);
@@ -322,12 +322,31 @@ class SharingCheckIT {
     @Test
     void shouldRefuseATimerOfTheFirstThreadInAPodAlone() throws Exception {
         Map<Integer, ProcessIdentity> roots = state("thread-timer");
-        CriuChecks ofPods = new CriuChecks(List.of(), true, SandboxRule.PASS);
+        CriuChecks ofPods = new CriuChecks(List.of(), true, SandboxRule.PASS, false);
         SharingCheck pods = new SharingCheck(table, List.of(), ofPods, Duration.ofMillis(50), LIMIT);
         String message = assertThrows(CheckpointException.class, () -> pods.require(roots, false))
                 .getMessage();
         assertTrue(message.contains("(state-job) has a POSIX timer that signals its first thread"), message);
         assertDoesNotThrow(() -> check().require(roots, true));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"cgroup", "net"})
+    void shouldRefuseAJobInANamespaceThatItsCopyCannotHave(String kind) throws Exception {
+        Path files = directory.toAbsolutePath();
+        start(
+                "unshare",
+                "--" + kind,
+                "sh",
+                "-c",
+                "echo $$ >" + files + "/pid; echo 1 >" + files + "/turns; sleep 100; true");
+        Map<Integer, ProcessIdentity> roots = ranks(1);
+        String name = kind.equals("net") ? "network" : kind;
+        assertContainsAll(refused(roots), "is in another " + name + " namespace than this service");
+        List<String> arguments = List.of("--manage-cgroups=full");
+        CriuChecks other = new CriuChecks(arguments, false, SandboxRule.PASS, true);
+        SharingCheck able = new SharingCheck(table, List.of(), other, Duration.ofMillis(50), LIMIT);
+        assertDoesNotThrow(() -> able.require(roots, true));
     }
 
     /** CRIU leaves it out without an error, so the check is repeated while the rank is held. */

@@ -34,7 +34,6 @@ class CarriedFilesIT {
     /** The number of the system call setxattr(2) on x86-64. */
     private static final int SETXATTR = 188;
 
-
     private static ScratchJob job;
     private static TestNode here;
     private static TestNode there;
@@ -164,8 +163,8 @@ class CarriedFilesIT {
         job.asUser(here, "echo x >scratch/a/x");
         job.shell(
                 here,
-                "perl -e '($f, $n, $v) = (\"scratch/a/x\", \"user.note\", \"1\");"
-                        + " syscall(" + SETXATTR + ", $f, $n, $v, 1, 0) == 0 or die $!'");
+                "perl -e '($f, $n, $v) = (\"scratch/a/x\", \"user.note\", \"1\");" + " syscall(" + SETXATTR
+                        + ", $f, $n, $v, 1, 0) == 0 or die $!'");
         job.start(0, "scratch/a/out", "4<" + job.local() + "/scratch/a/x");
         String said = job.migrate();
         assertTrue(said.contains("it has extended attributes or an access list, which ppmr does not copy"), said);

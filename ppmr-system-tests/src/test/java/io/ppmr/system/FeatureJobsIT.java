@@ -102,12 +102,7 @@ class FeatureJobsIT {
         int byCriuAlone = 0;
         for (long seed = first; seed < first + count; seed++) {
             JobFeature.Drawn job = JobFeature.draw(seed);
-            Optional<String> complaint;
-            try {
-                complaint = move(seed, job);
-            } catch (Exception | AssertionError e) {
-                complaint = Optional.of("seed " + seed + " " + job + ": " + e.getMessage());
-            }
+            Optional<String> complaint = complaint(nodes, seed);
             // This is logged at once, because the rest of a piece takes minutes.
             complaint.ifPresent(what -> LOG.warn("{}", what));
             if (complaint.filter(FeatureJobsIT::isByCriuAlone).isPresent()) {
@@ -134,8 +129,17 @@ class FeatureJobsIT {
         return BY_CRIU_ALONE.stream().anyMatch(complaint::contains);
     }
 
-    /** Returns the fault, or empty if there is none. */
-    private Optional<String> move(long seed, JobFeature.Drawn drawn) throws Exception {
+    /** Moves the job of a seed. Returns the fault, or empty if there is none. */
+    static Optional<String> complaint(JobNodes nodes, long seed) {
+        JobFeature.Drawn job = JobFeature.draw(seed);
+        try {
+            return move(nodes, seed, job);
+        } catch (Exception | AssertionError e) {
+            return Optional.of("seed " + seed + " " + job + ": " + e.getMessage());
+        }
+    }
+
+    private static Optional<String> move(JobNodes nodes, long seed, JobFeature.Drawn drawn) throws Exception {
         try (JobNodes.Running job = nodes.job(
                 drawn.ranks(), drawn.features().stream().map(JobFeature::word).toList())) {
             MigrationReport report = nodes.migrate(drawn.ranks() == 1 ? "one" : "two");

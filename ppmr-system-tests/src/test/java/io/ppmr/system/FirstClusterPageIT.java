@@ -21,6 +21,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.slf4j.Logger;
@@ -28,10 +29,11 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The commands of {@code docs/admin/first-cluster.md}, typed on two nodes. Each succeeds and prints the output on the
- * page. Three commands have a stand-in. {@code ./ppmr} of the tree runs Maven's output. {@code systemctl start} runs
- * the unit's own {@code ExecStart} as root in an empty environment, and its launcher reads the unit's file of
- * variables. There is no systemd, so checkpoint commands are children of the service. {@code scp} copies between the
- * nodes.
+ * page. {@code ./ppmr} of the tree runs Maven's output, and {@code scp} copies between the nodes.
+ *
+ * <p>In one test each node has a systemd of its own. In the other {@code systemctl start} has a stand-in, too, which
+ * runs the unit's own {@code ExecStart} as root in an empty environment, and its launcher reads the unit's file of
+ * variables. Checkpoint commands are children of the service there.
  */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class FirstClusterPageIT {
@@ -62,6 +64,7 @@ class FirstClusterPageIT {
             echo alice:x:20001: >>/etc/group
             echo "alice:*:19000:0:99999:7:::" >>/etc/shadow
             chown 20001:20001 /home/alice
+            uname -n >/etc/hostname
             """;
 
     /** A command of the page, and the lines that it prints. */
@@ -70,9 +73,38 @@ class FirstClusterPageIT {
     private final Map<String, TestNode> nodes = new LinkedHashMap<>();
     private Testbed testbed;
     private Path tree;
+    private boolean hasSystemd;
 
     @Test
     void shouldMoveTheJobWhenTheCommandsOfThePageAreTyped() throws Exception {
+        typePage();
+    }
+
+    @Tag("soak")
+    @Test
+    void shouldMoveTheJobWhenTheCommandsOfThePageAreTypedAndSystemdStartsTheUnits() throws Exception {
+        NodeSystemd.assumePossible();
+        hasSystemd = true;
+        typePage();
+    }
+
+    /** The page's job has too little memory for that. */
+    private void moveAJobWhosePagesAreStreamed() throws Exception {
+        String job = HOME.resolve("ppmr-checkpoint/target/native-test/plain-job")
+                + " --size 67108864 --passes 1000000 --seed 8 --out out --progress progress --pace 200";
+        type(
+                "compute",
+                "su alice -c 'cd; setsid sh -c \"echo \\$\\$ >count.pid; exec " + job
+                        + "\" </dev/null >job.out 2>&1 &'");
+        Conditions.until(LIMIT, "the job computes", () -> !type("compute", "cat /home/alice/progress || true")
+                .isEmpty());
+        String said = type("compute", "/opt/ppmr/ppmr migrate --config /etc/ppmr/source.toml count");
+        assertTrue(said.lines().anyMatch(line -> line.startsWith("committed: ")), said);
+        assertFalse(said.contains("pages as images"), said);
+        type("spare", "pkill -u alice");
+    }
+
+    private void typePage() throws Exception {
         JobNodes.assumePossible();
         Path criu = Path.of(System.getenv("PPMR_CRIU").lines().findFirst().orElseThrow());
         while (criu != null && !Files.exists(criu.resolve("complete"))) {
@@ -84,8 +116,12 @@ class FirstClusterPageIT {
             tree = makeTree();
             Path homes = testbed.folder("home");
             for (String name : List.of("compute", "spare")) {
+                NodeSystemd systemd = hasSystemd ? new NodeSystemd(testbed, "page-" + name) : null;
                 TestNode node = testbed.add(TestNode.create(name));
                 node.run(LIMIT, "bash", "-c", PREPARE, "bash", homes.toString(), criu.toString());
+                if (systemd != null) {
+                    systemd.boot(node);
+                }
                 nodes.put(name, node);
             }
             TestNode.connect(nodes.get("compute"), "192.0.2.21", nodes.get("spare"), "192.0.2.22");
@@ -100,6 +136,9 @@ class FirstClusterPageIT {
                             () -> node + "# " + step.command() + "\nprinted:\n" + printed + "\nthe page shows:\n"
                                     + String.join("\n", step.shown()));
                 }
+            }
+            if (hasSystemd) {
+                moveAJobWhosePagesAreStreamed();
             }
         }
     }
@@ -144,7 +183,7 @@ class FirstClusterPageIT {
     private String type(String name, String command) throws Exception {
         TestNode node = nodes.get(name);
         Matcher start = START.matcher(command);
-        if (start.matches()) {
+        if (start.matches() && !hasSystemd) {
             startUnit(node, start.group(1));
             return "";
         }

@@ -29,6 +29,7 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -306,5 +307,29 @@ class ForeignNamespaceIT {
                 "unshare", "--mount", "--propagation", "private", "sh", "-c", overRootsPrograms("exec \"$@\""), "sh"));
         words.addAll(asUser("setsid"));
         return words;
+    }
+
+    /** CRIU dumps such a job, but gives its copy no cgroup namespace. It dumps a network namespace with iptables only. */
+    @Test
+    void shouldRefuseAJobInACgroupNamespaceOfItsOwn() throws Exception {
+        List<String> words = new ArrayList<>(List.of("unshare", "--cgroup"));
+        words.addAll(asUser("setsid"));
+        MigrationReport report = migrate("criu", start(words, TURNS));
+        assertEquals(Outcome.REFUSED, report.outcome(), report.reason());
+        assertTrue(
+                report.reason().contains(" (job) is in another cgroup namespace than this service"), report.reason());
+        requireTurns();
+    }
+
+    /** A copy has such a namespace as well. */
+    @Tag("soak")
+    @ParameterizedTest
+    @ValueSource(strings = {"--uts", "--ipc", "--time"})
+    void shouldMoveAJobInANamespaceOfItsOwn(String kind) throws Exception {
+        List<String> words = new ArrayList<>(List.of("unshare", kind));
+        words.addAll(asUser("setsid"));
+        MigrationReport report = migrate("criu", start(words, TURNS));
+        assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+        requireTurns();
     }
 }

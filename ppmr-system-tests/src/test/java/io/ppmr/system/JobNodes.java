@@ -40,7 +40,9 @@ final class JobNodes implements AutoCloseable {
     private final TestNode a;
     private final TestNode b;
     private List<String> java = ServiceProcess.java().words();
+    private List<String> beforeSource = List.of();
     private List<String> beforeTarget = List.of();
+    private int warmUpMigrations;
     private String address = ADDRESS_B + ":" + PORT;
     private String listen = address;
     private String sourceName = "source";
@@ -60,18 +62,50 @@ final class JobNodes implements AutoCloseable {
     }
 
     JobNodes(String purpose) throws Exception {
+        this(purpose, false);
+    }
+
+    private JobNodes(String purpose, boolean hasSystemd) throws Exception {
         testbed = Testbed.create(purpose);
         base = testbed.folder();
         try {
             KeyFile.create(testbed.folder().resolve("key"));
             Files.createDirectory(testbed.folder().resolve("jobs"));
-            a = testbed.add(TestNode.create(purpose + "-a"));
-            b = testbed.add(TestNode.create(purpose + "-b"));
+            a = node(purpose + "-a", hasSystemd);
+            b = node(purpose + "-b", hasSystemd);
             TestNode.connect(a, ADDRESS_A, b, ADDRESS_B);
         } catch (Exception e) {
             testbed.close();
             throw e;
         }
+    }
+
+    private TestNode node(String name, boolean hasSystemd) throws Exception {
+        if (!hasSystemd) {
+            return testbed.add(TestNode.create(name));
+        }
+        NodeSystemd systemd = new NodeSystemd(testbed, name);
+        TestNode node = testbed.add(TestNode.create(name));
+        systemd.boot(node);
+        return node;
+    }
+
+    /** Makes nodes with a systemd each, which starts the services with the limits of their units. */
+    static JobNodes underSystemd(String purpose) throws Exception {
+        JobNodes nodes = new JobNodes(purpose, true);
+        List<String> variables = new ArrayList<>(List.of("LC_ALL=C.UTF-8"));
+        for (String name : List.of("_JAVA_SR_SIGNUM", "MALLOC_ARENA_MAX", "PPMR_HOME")) {
+            variables.add(name + "=" + System.getenv().getOrDefault(name, ""));
+        }
+        nodes.beforeSource = NodeSystemd.asUnit("ppmr-source", variables);
+        nodes.beforeTarget = NodeSystemd.asUnit("ppmr-target", variables);
+        return nodes;
+    }
+
+    /** Has the services warm themselves up by some migrations. */
+    JobNodes warmedUp(int migrations) {
+        warmUpMigrations = migrations;
+        return this;
     }
 
     TestNode a() {
@@ -198,7 +232,7 @@ final class JobNodes implements AutoCloseable {
 
     private ServiceProcess begin(TestNode node, String role, String name, Path key, String top, String sections)
             throws Exception {
-        List<String> command = new ArrayList<>(node == b ? beforeTarget : List.of());
+        List<String> command = new ArrayList<>(node == b ? beforeTarget : beforeSource);
         command.addAll(java);
         ServiceProcess service = testbed.add(ServiceProcess.beginKept(
                 node,
@@ -211,8 +245,8 @@ final class JobNodes implements AutoCloseable {
                 key_file = "%1$s"
                 control_socket = "%2$s/%3$s.sock"
                 transport = "tcp"
-                warm_up_migrations = 0
-                """.formatted(key, testbed.folder(), role) + top,
+                warm_up_migrations = %4$d
+                """.formatted(key, testbed.folder(), role, warmUpMigrations) + top,
                 sections,
                 """
                 [checkpointers.criu]
@@ -289,7 +323,11 @@ final class JobNodes implements AutoCloseable {
             if (Files.exists(passes)) {
                 return Files.readAllLines(passes).size();
             }
-            return Files.exists(turns) ? Long.parseLong(Files.readString(turns).strip()) : -1;
+            // Some programs replace the number, and others add a line.
+            List<String> lines = Files.exists(turns) ? Files.readAllLines(turns) : List.of("-1");
+            return lines.isEmpty()
+                    ? -1
+                    : Long.parseLong(lines.get(lines.size() - 1).strip());
         }
 
         /** Waits until it checked all its features, and found everything right. */
@@ -389,6 +427,14 @@ final class JobNodes implements AutoCloseable {
         Path folder = folderOfJob();
         String line = "echo $$ >$0/pid; exec " + bin.resolve("selfckpt-job")
                 + " --size 1048576 --passes 100000 --seed 1 --out $0/out --progress $0/passes --pace 20";
+        return run(folder, List.of("sh", "-c", line, folder.toString()));
+    }
+
+    /** Starts a job that has memory and knows nothing of checkpoints. */
+    Running large(long bytes) throws Exception {
+        Path folder = folderOfJob();
+        String line = "echo $$ >$0/pid; exec " + program("plain-job") + " --size " + bytes
+                + " --passes 100000 --seed 1 --out $0/out --progress $0/passes --pace 20";
         return run(folder, List.of("sh", "-c", line, folder.toString()));
     }
 

@@ -32,11 +32,11 @@ import org.junit.jupiter.params.provider.ValueSource;
  */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class LeftOutStateIT {
-    private static final Path PROGRAM =
+    static final Path PROGRAM =
             Path.of(System.getProperty("ppmr.home"), "ppmr-checkpoint/target/native-test/state-job");
 
     /** State that ppmr reads from the original, and restores in the copy. */
-    private static final List<String> MOVED_BY_US = List.of(
+    static final List<String> MOVED_BY_US = List.of(
             "affinity",
             "thread-affinity",
             "io-class",

@@ -9,6 +9,7 @@ import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.OutputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -80,7 +81,8 @@ public final class TestNode implements AutoCloseable {
             [ -z "$last" ] || echo "$last" >/proc/sys/kernel/ns_last_pid
             [ -z "$network" ] || ip link set lo up
             echo ready
-            read -r _
+            read -r program || exit 0
+            exec $program
             """;
 
     private static final String LINK = "node0";
@@ -243,6 +245,18 @@ public final class TestNode implements AutoCloseable {
         words.add("--");
         words.addAll(launcher);
         return words;
+    }
+
+    /**
+     * Has a program, such as systemd(1), take the place of the node's init. The node ends with it, so it must end when
+     * its standard input is closed. It may be called once.
+     *
+     * @param words words without blanks
+     */
+    public void replaceInit(List<String> words) throws IOException {
+        OutputStream input = holder.getOutputStream();
+        input.write((String.join(" ", words) + "\n").getBytes(StandardCharsets.UTF_8));
+        input.flush();
     }
 
     /** Has everything that is started in this node from now on be started by a launcher, such as old-kernel. */

@@ -19,8 +19,9 @@ import org.slf4j.LoggerFactory;
  * @param arguments further arguments of {@code criu dump}
  * @param pods whether the ranks are pods, whose address moves with them and whose processes are in no sandbox
  * @param sandboxes treatment of processes that may be in a Landlock sandbox
+ * @param blocksNetworks whether CRIU can block the traffic of a network namespace of the job
  */
-public record CriuChecks(List<String> arguments, boolean pods, SandboxRule sandboxes) {
+public record CriuChecks(List<String> arguments, boolean pods, SandboxRule sandboxes, boolean blocksNetworks) {
     private static final Logger LOG = LoggerFactory.getLogger(CriuChecks.class);
     private static final long MIB = 1 << 20;
 
@@ -58,6 +59,7 @@ public record CriuChecks(List<String> arguments, boolean pods, SandboxRule sandb
             looks.add(new ThreadTimers());
         } else {
             looks.add(new BoundSockets());
+            looks.add(new OwnNamespaces(hasArgument("--manage-cgroups"), blocksNetworks));
             if (sandboxes != SandboxRule.PASS) {
                 looks.add(new Sandboxes(sandboxes == SandboxRule.REFUSE));
             }
@@ -68,6 +70,10 @@ public record CriuChecks(List<String> arguments, boolean pods, SandboxRule sandb
     /** Returns new checks for state that CRIU leaves out without an error, for ranks that are held. */
     public List<MemberCheck> whileHeld(long deadlineNs) {
         return List.of(new GroupMemberships(deadlineNs));
+    }
+
+    private boolean hasArgument(String name) {
+        return arguments.stream().anyMatch(argument -> argument.split("=", 2)[0].equals(name));
     }
 
     private boolean hasPlugins() {
