@@ -416,7 +416,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         return new SharingCheck(kit.table(), settings.keys().externalSockets(), looks);
     }
 
-    /** CRIU blocks the traffic of a job's network namespace by iptables, unless an argument says how. */
+    /** CRIU blocks the traffic of a job's network namespace by iptables, unless an argument names another way. */
     private boolean blocksNetworks() {
         return !settings.asJobUser()
                 && (settings.keys().dumpArguments().stream().anyMatch(argument -> argument.startsWith("--network-lock"))

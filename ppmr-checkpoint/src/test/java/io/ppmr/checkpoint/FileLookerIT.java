@@ -353,7 +353,7 @@ class FileLookerIT {
         return process.info().command().orElse("").endsWith("ppmr-look");
     }
 
-    /** Stops the processes that answer, and returns them. A process whose watcher has ended is no descendant any more. */
+    /** Stops the processes that answer, and returns them. One whose watcher has ended is no descendant. */
     private static List<ProcessHandle> stop() throws Exception {
         List<ProcessHandle> answering = children();
         assertFalse(answering.isEmpty());

@@ -50,9 +50,17 @@ final class MovingNode {
      * @param pods further lines of the template of its pods, here and on the nodes they are moved to
      */
     MovingNode(Testbed testbed, int number, String pods) throws Exception {
+        this(testbed, number, pods, false);
+    }
+
+    /**
+     * @param hasSystemd whether a systemd starts its services with the limits of their units; they run no script of a
+     *     folder that others may write
+     */
+    MovingNode(Testbed testbed, int number, String pods, boolean hasSystemd) throws Exception {
         Path criu = testbed.folder().resolve("criu-" + number);
-        node = new BridgedNode(testbed, number, List.of(criu.toString()), pods);
         List<String> words = System.getenv("PPMR_CRIU").lines().toList();
+        node = new BridgedNode(testbed, number, hasSystemd ? words : List.of(criu.toString()), pods, hasSystemd);
         Files.writeString(criu, """
                 #!/bin/sh
                 if [ "$1" = restore ] && rm %1$s/fail-one 2>/dev/null; then exit 9; fi

@@ -309,7 +309,7 @@ class ForeignNamespaceIT {
         return words;
     }
 
-    /** CRIU dumps such a job, but gives its copy no cgroup namespace. It dumps a network namespace with iptables only. */
+    /** CRIU dumps such a job, but gives its copy no cgroup namespace. */
     @Test
     void shouldRefuseAJobInACgroupNamespaceOfItsOwn() throws Exception {
         List<String> words = new ArrayList<>(List.of("unshare", "--cgroup"));

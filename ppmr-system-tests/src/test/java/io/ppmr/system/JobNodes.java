@@ -7,6 +7,7 @@ import io.ppmr.daemon.service.JavaCommand;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.NodeSystemd;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.TestNode;
@@ -40,7 +41,6 @@ final class JobNodes implements AutoCloseable {
     private final TestNode a;
     private final TestNode b;
     private List<String> java = ServiceProcess.java().words();
-    private List<String> beforeSource = List.of();
     private List<String> beforeTarget = List.of();
     private int warmUpMigrations;
     private String address = ADDRESS_B + ":" + PORT;
@@ -92,14 +92,7 @@ final class JobNodes implements AutoCloseable {
 
     /** Makes nodes with a systemd each, which starts the services with the limits of their units. */
     static JobNodes underSystemd(String purpose) throws Exception {
-        JobNodes nodes = new JobNodes(purpose, true);
-        List<String> variables = new ArrayList<>(List.of("LC_ALL=C.UTF-8"));
-        for (String name : List.of("_JAVA_SR_SIGNUM", "MALLOC_ARENA_MAX", "PPMR_HOME")) {
-            variables.add(name + "=" + System.getenv().getOrDefault(name, ""));
-        }
-        nodes.beforeSource = NodeSystemd.asUnit("ppmr-source", variables);
-        nodes.beforeTarget = NodeSystemd.asUnit("ppmr-target", variables);
-        return nodes;
+        return new JobNodes(purpose, true);
     }
 
     /** Has the services warm themselves up by some migrations. */
@@ -232,7 +225,7 @@ final class JobNodes implements AutoCloseable {
 
     private ServiceProcess begin(TestNode node, String role, String name, Path key, String top, String sections)
             throws Exception {
-        List<String> command = new ArrayList<>(node == b ? beforeTarget : beforeSource);
+        List<String> command = new ArrayList<>(node == b ? beforeTarget : List.of());
         command.addAll(java);
         ServiceProcess service = testbed.add(ServiceProcess.beginKept(
                 node,

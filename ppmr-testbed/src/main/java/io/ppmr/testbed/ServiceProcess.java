@@ -103,7 +103,8 @@ public final class ServiceProcess implements AutoCloseable {
         Path config = Files.write(folder.resolve(name + ".toml"), lines);
         List<String> words = new ArrayList<>(List.of(arguments.get(0), "--config", config.toString()));
         words.addAll(arguments.subList(1, arguments.size()));
-        List<String> command = java.with(words);
+        List<String> command = new ArrayList<>(node == null ? List.of() : node.beforeService(arguments.get(0)));
+        command.addAll(java.with(words));
         ProcessBuilder builder = node == null ? new ProcessBuilder(command) : node.command(command);
         // The launcher sets this locale, too, independently of the caller's.
         builder.environment().put("LC_ALL", "C.UTF-8");

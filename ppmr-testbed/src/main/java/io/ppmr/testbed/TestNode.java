@@ -92,6 +92,7 @@ public final class TestNode implements AutoCloseable {
     private final ProcessIdentity init;
     private final boolean ownNetwork;
     private volatile List<String> launcher = List.of();
+    private volatile ServiceLauncher serviceLauncher = role -> List.of();
 
     private TestNode(String name, Process holder, ProcessIdentity init, boolean ownNetwork) {
         this.name = name;
@@ -262,6 +263,27 @@ public final class TestNode implements AutoCloseable {
     /** Has everything that is started in this node from now on be started by a launcher, such as old-kernel. */
     public void startBy(List<String> words) {
         launcher = List.copyOf(words);
+    }
+
+    /** Finds the words before a service's command. */
+    @FunctionalInterface
+    public interface ServiceLauncher {
+        /**
+         * Returns the words.
+         *
+         * @param role {@code source} or {@code target}
+         */
+        List<String> wordsFor(String role) throws IOException;
+    }
+
+    /** Has the services that start in this node from now on be started by these words. */
+    void startServicesBy(ServiceLauncher words) {
+        serviceLauncher = words;
+    }
+
+    /** Returns the words before the command of a service. */
+    List<String> beforeService(String role) throws IOException {
+        return serviceLauncher.wordsFor(role);
     }
 
     /**

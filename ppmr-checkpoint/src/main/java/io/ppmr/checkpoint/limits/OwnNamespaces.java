@@ -10,7 +10,7 @@ import java.util.Optional;
 
 /**
  * Finds processes in namespaces that CRIU does not give their copies. Those are cgroup namespaces, and network
- * namespaces if CRIU cannot block their traffic. Not for pods, whose namespaces ppmr makes. For one scan and one thread.
+ * namespaces if CRIU cannot block their traffic. Not for pods, whose namespaces ppmr makes. For one scan and thread.
  */
 final class OwnNamespaces implements MemberCheck {
     private final Findings findings = new Findings();

@@ -8,6 +8,7 @@ import io.ppmr.pods.PodClient;
 import io.ppmr.pods.PodOrder;
 import io.ppmr.pods.PodStatus;
 import io.ppmr.protocol.control.PodSpecification;
+import io.ppmr.testbed.NodeSystemd;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.TestNode;
@@ -53,13 +54,27 @@ public final class BridgedNode {
      * @param pods further lines of the template of its pods, here and on the nodes they are moved to
      */
     public BridgedNode(Testbed testbed, int number, List<String> criu, String pods) throws Exception {
+        this(testbed, number, criu, pods, false);
+    }
+
+    /**
+     * Makes it, without services.
+     *
+     * @param hasSystemd whether a systemd is its init, and starts its services with the limits of their units
+     */
+    public BridgedNode(Testbed testbed, int number, List<String> criu, String pods, boolean hasSystemd)
+            throws Exception {
         this.testbed = testbed;
         this.number = number;
         this.criu = List.copyOf(criu);
         this.pods = pods;
         folder = testbed.folder("node-" + number);
         testbed.add(this::removeCgroups);
+        NodeSystemd systemd = hasSystemd ? new NodeSystemd(testbed, "bridged-" + number) : null;
         node = testbed.add(TestNode.create("bridged-" + number));
+        if (systemd != null) {
+            systemd.boot(node);
+        }
         run("ip", "link", "add", "br0", "address", "02:51:00:00:00:0" + number, "type", "bridge");
         run("ip", "link", "set", "br0", "up");
         run("ip", "address", "add", address() + "/24", "dev", "br0");

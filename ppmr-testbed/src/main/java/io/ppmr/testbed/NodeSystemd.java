@@ -1,10 +1,6 @@
-package io.ppmr.system;
+package io.ppmr.testbed;
 
 import io.ppmr.linux.Command;
-import io.ppmr.testbed.Conditions;
-import io.ppmr.testbed.Patience;
-import io.ppmr.testbed.TestNode;
-import io.ppmr.testbed.Testbed;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -12,13 +8,12 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Pattern;
-import org.junit.jupiter.api.Assumptions;
 
 /**
- * A systemd that takes the place of a test node's init. It is made before its node, because its cgroup is removed after
- * the node's end. A testbed closes both.
+ * A systemd that takes the place of a test node's init, and starts services with the limits of ppmr's units. It is made
+ * before its node, because its cgroup is removed after the node's end. A testbed closes both. For one thread.
  */
-final class NodeSystemd {
+public final class NodeSystemd {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final Path SYSTEMD = Path.of("/lib/systemd/systemd");
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
@@ -28,22 +23,28 @@ final class NodeSystemd {
 
     private final String cgroup;
 
-    NodeSystemd(Testbed testbed, String name) throws IOException {
+    /**
+     * Makes it, without starting it.
+     *
+     * @param name the node's name
+     */
+    public NodeSystemd(Testbed testbed, String name) throws IOException {
         cgroup = "ppmr-" + name + "-" + ProcessHandle.current().pid();
         testbed.add(this::removeCgroup);
     }
 
-    /** Skips the caller's tests, with the reason, where systemd is not installed. */
-    static void assumePossible() {
-        Assumptions.assumeTrue(Files.isExecutable(SYSTEMD), "needs systemd (package systemd; it need not run)");
+    /** Returns true if systemd is installed here. It need not run. */
+    public static boolean isPossible() {
+        return Files.isExecutable(SYSTEMD);
     }
 
-    /** Boots the node, and waits until that is done. What is started in it later is in its cgroup namespace. */
-    void boot(TestNode node) throws Exception {
+    /**
+     * Boots the node, and waits until that is done. What is started in it later is in its cgroup namespace, and its
+     * services have the limits of their units.
+     */
+    public void boot(TestNode node) throws Exception {
         node.replaceInit(List.of(
-                "bash",
-                HOME.resolve("ppmr-system-tests/src/test/sh/systemd-node.sh").toString(),
-                cgroup));
+                "bash", HOME.resolve("ppmr-testbed/src/main/sh/systemd-node.sh").toString(), cgroup));
         // CRIU and the job must be in one cgroup namespace.
         List<String> booted = Command.words(
                 "sh -c %s",
@@ -53,17 +54,15 @@ final class NodeSystemd {
                 "systemd has booted",
                 () -> Command.of(node.command(booted).command()).run(LIMIT).exitCode() == 0);
         node.startBy(Command.words("nsenter --target 1 --cgroup --"));
+        node.startServicesBy(NodeSystemd::asUnit);
     }
 
-    /**
-     * Returns the words before a command that run it as a service with the limits of one of ppmr's units, and with
-     * these variables.
-     */
-    static List<String> asUnit(String unit, List<String> variables) throws IOException {
+    /** Returns the words before the command of a service of this role. */
+    private static List<String> asUnit(String role) throws IOException {
         List<String> words =
                 new ArrayList<>(Command.words("systemd-run --quiet --wait --pipe --collect --service-type=exec"));
         List<String> capabilities = new ArrayList<>();
-        for (String line : Files.readAllLines(HOME.resolve("systemd").resolve(unit + ".service"))) {
+        for (String line : Files.readAllLines(HOME.resolve("systemd/ppmr-" + role + ".service"))) {
             // The last one of several properties of that name would count.
             if (line.startsWith(CAPABILITIES)) {
                 capabilities.add(line.substring(CAPABILITIES.length()));
@@ -72,9 +71,10 @@ final class NodeSystemd {
             }
         }
         words.add("--property=" + CAPABILITIES + String.join(" ", capabilities));
-        for (String variable : variables) {
-            words.add("--setenv=" + variable);
+        for (String variable : List.of("_JAVA_SR_SIGNUM", "MALLOC_ARENA_MAX", "PPMR_HOME")) {
+            words.add("--setenv=" + variable + "=" + System.getenv().getOrDefault(variable, ""));
         }
+        words.add("--setenv=LC_ALL=C.UTF-8");
         words.add("--setenv=PPMR_COMMANDS=transient");
         words.add("--");
         return words;
