@@ -20,7 +20,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Sets in the held copies the settings of their originals' threads and sockets that a restart leaves out. Gives pipes
- * and sockets to their user. A copy with another option or owner is refused. A node may deny a thread's setting, for
+ * and sockets to their user. A copy whose pipe or socket has another owner is refused. A node may deny a setting, for
  * example because it has other processors. Then the log has the difference, because the job can continue without it.
  * Stateless, for any thread.
  */
@@ -60,7 +60,7 @@ final class SettingsRestore {
                     }
                     for (SocketSettings socket :
                             Objects.requireNonNullElse(sockets.remove(id), List.<SocketSettings>of())) {
-                        socket.set(number).forEach(what -> wrong.add("process " + id + ": " + what));
+                        socket.set(number).forEach(what -> failed.add("process " + id + ": " + what));
                     }
                     for (ObjectOwner owner : Objects.requireNonNullElse(owners.remove(id), List.<ObjectOwner>of())) {
                         // The source names the job's user, but other users of this node receive nothing.

@@ -21,6 +21,9 @@ record SocketOptionKind(int level, int number, Of of, int bytes) {
         ANY,
         INTERNET,
         INTERNET_6,
+        /** Internet sockets that are no streams. A stream shows its peer's value, and takes none. */
+        INTERNET_NO_STREAM,
+        INTERNET_6_NO_STREAM,
         TCP,
         /** TCP sockets without a connection. For connections the value belongs to the connection. */
         TCP_APART,
@@ -56,13 +59,16 @@ record SocketOptionKind(int level, int number, Of of, int bytes) {
         add(all, SOCKET, Of.ANY, 1, 29, 35, 37, 63, 64, 65, 40, 41, 42, 43, 45, 46, 47, 60, 69, 74, 75, 76, 82, 83);
         // IP_TOS, _TTL and _PKTINFO, which CRIU leaves out only for IPv6 sockets; IP_ROUTER_ALERT, _RECVOPTS, _RETOPTS,
         // _MTU_DISCOVER, _RECVERR, _RECVTTL, _RECVTOS, _PASSSEC, _TRANSPARENT, _RECVORIGDSTADDR, _MINTTL, _NODEFRAG,
-        // _CHECKSUM, _BIND_ADDRESS_NO_PORT, _RECVFRAGSIZE, _RECVERR_RFC4884, _MULTICAST_TTL, _MULTICAST_LOOP,
-        // _MULTICAST_ALL, _LOCAL_PORT_RANGE.
-        add(all, IP, Of.INTERNET, 1, 2, 8, 5, 6, 7, 10, 11, 12, 13, 18, 19, 20, 21, 22, 23, 24, 25, 26, 33, 34, 49, 51);
+        // _CHECKSUM, _BIND_ADDRESS_NO_PORT, _RECVFRAGSIZE, _RECVERR_RFC4884, _MULTICAST_LOOP, _MULTICAST_ALL,
+        // _LOCAL_PORT_RANGE.
+        add(all, IP, Of.INTERNET, 1, 2, 8, 5, 6, 7, 10, 11, 12, 13, 18, 19, 20, 21, 22, 23, 24, 25, 26, 34, 49, 51);
+        // IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS.
+        add(all, IP, Of.INTERNET_NO_STREAM, 33);
+        add(all, IPV6, Of.INTERNET_6_NO_STREAM, 18);
         // IP_OPTIONS.
         all.add(new SocketOptionKind(IP, 4, Of.INTERNET, IP_OPTIONS_BYTES));
         // IPV6_2292PKTINFO, _2292HOPOPTS, _2292DSTOPTS, _2292RTHDR, _2292HOPLIMIT, _FLOWINFO, _UNICAST_HOPS,
-        // _MULTICAST_HOPS, _MULTICAST_LOOP, _MTU_DISCOVER, _RECVERR, _MULTICAST_ALL, _ROUTER_ALERT_ISOLATE,
+        // _MULTICAST_LOOP, _MTU_DISCOVER, _RECVERR, _MULTICAST_ALL, _ROUTER_ALERT_ISOLATE,
         // _RECVERR_RFC4884, _FLOWINFO_SEND, _RECVHOPLIMIT, _RECVHOPOPTS, _RECVRTHDR, _RECVDSTOPTS, _RECVPATHMTU,
         // _DONTFRAG, _RECVTCLASS, _TCLASS, _AUTOFLOWLABEL, _ADDR_PREFERENCES, _MINHOPCOUNT, _RECVORIGDSTADDR,
         // _TRANSPARENT, _RECVFRAGSIZE.
@@ -77,7 +83,6 @@ record SocketOptionKind(int level, int number, Of of, int bytes) {
                 8,
                 11,
                 16,
-                18,
                 19,
                 23,
                 25,

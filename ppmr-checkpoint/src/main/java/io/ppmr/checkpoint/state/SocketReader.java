@@ -35,6 +35,9 @@ public final class SocketReader {
     /** The families of sockets that have options, and that CRIU writes. */
     private static final Set<Integer> FAMILIES = Set.of(UNIX, INTERNET, INTERNET_6, NETLINK, PACKET);
 
+    /** SOCK_STREAM. */
+    private static final int STREAM = 1;
+
     private static final int TCP = 6;
     private static final int UDP = 17;
     private static final int TCP_INFO = 11;
@@ -56,6 +59,8 @@ public final class SocketReader {
                 case ANY -> true;
                 case INTERNET -> isInternet();
                 case INTERNET_6 -> domain == SocketReader.INTERNET_6;
+                case INTERNET_NO_STREAM -> isInternet() && type != STREAM;
+                case INTERNET_6_NO_STREAM -> domain == SocketReader.INTERNET_6 && type != STREAM;
                 case TCP -> isInternet() && protocol == SocketReader.TCP;
                 case TCP_APART -> isInternet() && protocol == SocketReader.TCP && !connected;
                 case UDP -> isInternet() && protocol == SocketReader.UDP;
