@@ -31,6 +31,9 @@ pod_test_services=(redis-server)
 # The name service's cache, of which a test runs a daemon of its own in a node.
 name_cache_packages=(nscd)
 
+# The shell whose completion a test tries; the other is bash.
+shell_packages=(zsh)
+
 # MPIs whose ranks are in pods, for a test.
 mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev hpcc)
 
@@ -298,6 +301,7 @@ set_up_tests() {
         "${pod_packages[@]}" "${mpi_packages[@]}" || true
     if $1; then
         install_without_services nscd -- "${name_cache_packages[@]}" || true
+        install_packages "${shell_packages[@]}" || true
         set_up_bench
         set_up_jdk25
     fi

@@ -20,7 +20,8 @@ public final class ShellCompletion {
             @Override
             public String script(CommandSpec program) {
                 return "#compdef " + program.name() + "\nautoload -U +X bashcompinit && bashcompinit\n"
-                        + BASH.script(program)
+                        // zsh has no compopt, and expands no alias in functions of the file that makes the alias.
+                        + BASH.script(program).replace("alias compopt=complete", "function compopt() { :; }")
                         + "\n_bash_complete -o default -F _complete_" + program.name() + "\n";
             }
         };
