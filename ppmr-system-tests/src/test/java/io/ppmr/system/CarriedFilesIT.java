@@ -125,7 +125,7 @@ class CarriedFilesIT {
         "user, true, user, ln -s /none scratch/a/out, '', no regular file of the user",
         "user, true, root, echo x >scratch/a/out, '', no regular file of the user",
         "user, true, root, echo x >o; ln o scratch/a/out, '', no regular file of the user",
-        "user, head -c 9m /dev/zero >scratch/a/x, user, true, 4<scratch/a/x, copy_limit allows 8388608",
+        "user, head -c 9m /dev/zero >scratch/a/x, user, true, 4<scratch/a/x, copy_limit is 8388608",
         "user, head -c 17m /dev/zero >scratch/a/x, user, true, 4<scratch/a/x, copy_limit allows 16777216",
         "user, head -c 4m /dev/zero >scratch/a/x, root, mount -t tmpfs -o size=1m none scratch/a; chmod 777 scratch/a,"
                 + " 4<scratch/a/x, ' left'",
