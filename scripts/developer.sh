@@ -90,7 +90,7 @@ TEXT
     test)
         cat <<'TEXT'
 Usage: ./ppmr test [--all [--from CLASS] | --jdk25 | --core] [MAVEN-ARGUMENT...]
-Runs the tests on JDK 17; about 15 minutes on two cores.
+Runs the tests on JDK 17; 10 to 17 minutes on two cores.
 It installs what is missing and builds first.
 
   --all          every test: those tagged "soak", the core alone, JDK 25

@@ -135,7 +135,7 @@ public final class MpiAct implements DemoAct {
         try (ControlClient watcher = new ControlClient(from.socket())) {
             watcher.watch();
             List<String> words = ServiceProcess.command(
-                    "migrate", "--socket", from.socket().toString(), MOVED, "--to", to.endpoint());
+                    "migrate", "--no-progress", "--socket", from.socket().toString(), MOVED, "--to", to.endpoint());
             Process command = new ProcessBuilder(from.words(words.toArray(String[]::new)))
                     .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                     .redirectError(ProcessBuilder.Redirect.INHERIT)

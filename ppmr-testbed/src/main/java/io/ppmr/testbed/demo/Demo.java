@@ -327,7 +327,11 @@ public final class Demo implements Callable<Integer> {
         out.println("ppmr migrate, over the source's control socket:");
         return nodes.a()
                 .command(nodes.java()
-                        .with(List.of("migrate", "--socket", nodes.socket().toString())))
+                        .with(List.of(
+                                "migrate",
+                                "--no-progress",
+                                "--socket",
+                                nodes.socket().toString())))
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                 .redirectError(ProcessBuilder.Redirect.INHERIT)
                 .start();
