@@ -271,7 +271,7 @@ class RailsIT {
             });
             assertTrue(isCut.get(), "the rail was cut");
             scene.requireInTime(left[0], left[1], slackS);
-            assertTrue(scene.nodes.logEnds().contains("rail r1 has failed"), scene.nodes.logEnds());
+            assertTrue(scene.nodes.logEnds().contains("rail r1 failed: "), scene.nodes.logEnds());
             String status = scene.status();
             assertTrue(status.startsWith("rails: rails r0, r1; r0 up"), status);
             assertTrue(status.matches(".*r1 (down|connecting).*, lost 1 times, \\d+ chunks retransmitted.*"), status);
@@ -314,7 +314,7 @@ class RailsIT {
             scene.requireInTime(left[0], left[1], slackS);
             String log = scene.nodes.source().log();
             assertTrue(log.contains("resumed via /" + Scene.address(0, 1)), log);
-            assertTrue(log.contains("rail own has failed"), log);
+            assertTrue(log.contains("rail own failed: "), log);
             String before = asked.get().get(LIMIT.toSeconds(), TimeUnit.SECONDS);
             assertTrue(before.contains("; own up, used by the control connection, "), before);
             assertFalse(before.contains("failovers of the control connection to it"), before);
