@@ -18,8 +18,15 @@ umount /run/cgroups
 umount -l /sys/fs/cgroup
 mount -t cgroup2 none /sys/fs/cgroup
 mount -t tmpfs none /var/log
-: >/run/fstab
-mount --bind /run/fstab /etc/fstab 2>/dev/null || : >/etc/fstab
+# systemd writes there, and a node may show this machine's own.
+if ! mountpoint -q /etc; then
+    mkdir -p /run/etc/upper /run/etc/work
+    mount -t overlay -o lowerdir=/etc,upperdir=/run/etc/upper,workdir=/run/etc/work node /etc
+fi
+: >/etc/fstab
+uname -n >/etc/hostname
+# Without one this would be the first boot, which enables units.
+[ -s /etc/machine-id ] || tr -d - </proc/sys/kernel/random/uuid >/etc/machine-id
 mkdir -p /run/systemd/system
 cat >/run/systemd/system/ppmr-node.target <<UNIT
 [Unit]

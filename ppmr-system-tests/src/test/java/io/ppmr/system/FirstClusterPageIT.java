@@ -65,7 +65,6 @@ class FirstClusterPageIT {
             echo alice:x:20001: >>/etc/group
             echo "alice:*:19000:0:99999:7:::" >>/etc/shadow
             chown 20001:20001 /home/alice
-            uname -n >/etc/hostname
             """;
 
     /** A command of the page, and the lines that it prints. */
