@@ -3,17 +3,15 @@ package io.ppmr.checkpoint;
 import io.ppmr.linux.KernelFeatures;
 import io.ppmr.linux.KernelFeatures.Feature;
 import io.ppmr.linux.LibC;
+import io.ppmr.linux.ProcessDescriptor;
 import io.ppmr.linux.ProcessIdentity;
 import java.io.UncheckedIOException;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.TimeUnit;
 import java.util.function.IntFunction;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -48,15 +46,6 @@ public final class SignalSender {
         }
     }
 
-    /** The numbers of system calls that came after Linux 5.0 are the same on all machines. */
-    private static final int PIDFD_SEND_SIGNAL = 424;
-
-    private static final int PIDFD_OPEN = 434;
-    /** The size of {@code struct pollfd}, and the offset of its requested events. */
-    private static final int POLLFD_BYTES = 8;
-
-    private static final int POLLFD_EVENTS_OFFSET = 4;
-    private static final short POLLIN = 1;
     private static final int ESRCH = 3;
     /** Time for a process to stop after SIGSTOP. One in the kernel takes longer. */
     private static final Duration STOP_LIMIT = Duration.ofMillis(50);
@@ -106,40 +95,30 @@ public final class SignalSender {
     }
 
     private boolean sendByDescriptor(int signal, ProcessIdentity process) throws CheckpointException {
-        int descriptor = (int) LibC.CALLS.syscall(PIDFD_OPEN, process.pid(), 0, 0, 0);
-        if (descriptor < 0) {
+        Optional<ProcessDescriptor> opened = ProcessDescriptor.open(process.pid());
+        if (opened.isEmpty()) {
             return answer(signal, process, LibC.errno());
         }
-        try {
-            return table.isAlive(process)
-                    && (LibC.CALLS.syscall(PIDFD_SEND_SIGNAL, descriptor, signal, 0, 0) == 0
-                            || answer(signal, process, LibC.errno()));
-        } finally {
-            LibC.CALLS.close(descriptor);
+        try (ProcessDescriptor descriptor = opened.get()) {
+            return table.isAlive(process) && (descriptor.signal(signal) || answer(signal, process, LibC.errno()));
         }
     }
 
     /**
-     * Waits until a process has ended. The kernel wakes this thread. A repeated look at {@code /proc} would delay the
-     * end of a process with thousands of threads, because it takes the same locks. Returns at once on a kernel without
-     * pidfds.
+     * Waits until a process ended, which the kernel notifies. Returns at once on a kernel without pidfds.
+     *
+     * @param deadlineNs a time of {@link System#nanoTime()}
      */
     void awaitEnd(ProcessIdentity process, long deadlineNs) {
-        int descriptor = hasDescriptors ? (int) LibC.CALLS.syscall(PIDFD_OPEN, process.pid(), 0, 0, 0) : -1;
-        if (descriptor < 0) {
+        Optional<ProcessDescriptor> opened = hasDescriptors ? ProcessDescriptor.open(process.pid()) : Optional.empty();
+        if (opened.isEmpty()) {
             return;
         }
-        try {
+        try (ProcessDescriptor descriptor = opened.get()) {
             // Checked after the descriptor was opened: it cannot refer to a later process with this PID.
             if (table.isAlive(process)) {
-                ByteBuffer asked = ByteBuffer.allocate(POLLFD_BYTES).order(ByteOrder.nativeOrder());
-                asked.putInt(0, descriptor);
-                asked.putShort(POLLFD_EVENTS_OFFSET, POLLIN);
-                long leftMs = TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime());
-                LibC.CALLS.poll(asked.array(), 1, (int) Math.max(0, Math.min(Integer.MAX_VALUE, leftMs)));
+                descriptor.awaitEnd(deadlineNs);
             }
-        } finally {
-            LibC.CALLS.close(descriptor);
         }
     }
 

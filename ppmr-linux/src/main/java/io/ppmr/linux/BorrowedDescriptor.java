@@ -1,6 +1,7 @@
 package io.ppmr.linux;
 
 import java.io.IOException;
+import java.util.Optional;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
@@ -11,7 +12,6 @@ import java.util.concurrent.atomic.AtomicInteger;
  * these threads is limited.
  */
 final class BorrowedDescriptor implements AutoCloseable {
-    private static final int PIDFD_OPEN = 434;
     private static final int PIDFD_GETFD = 438;
     private static final int SOCKET_TYPE = 3;
     /** F_GETPIPE_SZ. */
@@ -39,12 +39,12 @@ final class BorrowedDescriptor implements AutoCloseable {
             throw new IOException(MOST_UNCLOSED + " files that processes have replaced sockets and pipes with are"
                     + " not closed yet, since their filesystems do not answer. Remedy: end the servers of these");
         }
-        int process = (int) LibC.CALLS.syscall(PIDFD_OPEN, pid, 0, 0, 0);
-        if (process < 0) {
+        Optional<ProcessDescriptor> opened = ProcessDescriptor.open(pid);
+        if (opened.isEmpty()) {
             throw failure("PID " + pid + " cannot be held", LibC.errno());
         }
-        try {
-            int descriptor = (int) LibC.CALLS.syscall(PIDFD_GETFD, process, number, 0, 0);
+        try (ProcessDescriptor process = opened.get()) {
+            int descriptor = (int) LibC.CALLS.syscall(PIDFD_GETFD, process.number(), number, 0, 0);
             if (descriptor < 0) {
                 throw failure("descriptor " + number + " of PID " + pid + " cannot be borrowed", LibC.errno());
             }
@@ -53,8 +53,6 @@ final class BorrowedDescriptor implements AutoCloseable {
                 throw new IOException("descriptor " + number + " of PID " + pid + " is no pipe and no socket");
             }
             return new BorrowedDescriptor(descriptor);
-        } finally {
-            LibC.CALLS.close(process);
         }
     }
 

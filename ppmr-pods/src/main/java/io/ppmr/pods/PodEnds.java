@@ -2,10 +2,10 @@ package io.ppmr.pods;
 
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.linux.LibC;
+import io.ppmr.linux.ProcessDescriptor;
 import io.ppmr.linux.ProcessIdentity;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.util.HashSet;
+import java.util.Optional;
 import java.util.Set;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -16,13 +16,6 @@ import org.slf4j.LoggerFactory;
  */
 final class PodEnds {
     private static final Logger LOG = LoggerFactory.getLogger(PodEnds.class);
-    private static final int PIDFD_OPEN = 434;
-    /** The size of {@code struct pollfd}, and the offset of its requested events. */
-    private static final int POLLFD_BYTES = 8;
-
-    private static final int POLLFD_EVENTS_OFFSET = 4;
-    private static final short POLLIN = 1;
-    private static final int EINTR = 4;
 
     private final ProcessTable processes;
     /** The processes that a thread waits for. Guarded by this. */
@@ -43,17 +36,15 @@ final class PodEnds {
     }
 
     private void await(ProcessIdentity init, Runnable then) {
-        int descriptor = (int) LibC.CALLS.syscall(PIDFD_OPEN, init.pid(), 0, 0, 0);
+        Optional<ProcessDescriptor> opened = ProcessDescriptor.open(init.pid());
         try {
             // Checked after the descriptor was opened: it cannot refer to a later process with this PID.
-            if (descriptor >= 0 && processes.isAlive(init) && !awaitReadable(descriptor)) {
+            if (opened.isPresent() && processes.isAlive(init) && !opened.get().awaitEnd()) {
                 LOG.warn("the end of PID {} is noticed only when pods are listed: {}", init.pid(), LibC.errno());
                 return;
             }
         } finally {
-            if (descriptor >= 0) {
-                LibC.CALLS.close(descriptor);
-            }
+            opened.ifPresent(ProcessDescriptor::close);
             synchronized (this) {
                 watched.remove(init);
             }
@@ -61,16 +52,5 @@ final class PodEnds {
         if (!processes.isAlive(init)) {
             then.run();
         }
-    }
-
-    private static boolean awaitReadable(int descriptor) {
-        ByteBuffer asked = ByteBuffer.allocate(POLLFD_BYTES).order(ByteOrder.nativeOrder());
-        asked.putInt(0, descriptor);
-        asked.putShort(POLLFD_EVENTS_OFFSET, POLLIN);
-        int answers;
-        do {
-            answers = LibC.CALLS.poll(asked.array(), 1, -1);
-        } while (answers < 0 && LibC.errno() == EINTR);
-        return answers > 0;
     }
 }
