@@ -1,6 +1,6 @@
 #!/bin/bash
 # For triggers.health of a source on a node of Slurm's: is this node set to drain, or expected to fail?
-# Status 0: no; 1: yes; 126: the controller does not say, which is not counted as an answer.
+# Status 0: no; 1: yes; 126: the controller does not answer, which is not counted as an answer.
 node=${SLURMD_NODENAME:-$(hostname -s)}
 said=$(scontrol --oneliner show node "$node") || exit 126
 [[ $said =~ (^|[[:space:]])State=([^[:space:]]+) ]] || exit 126

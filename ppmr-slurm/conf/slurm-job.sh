@@ -11,8 +11,8 @@ trap '' USR2
 /opt/ppmr/ppmr slurm-run --checkpointer criu -- ./solver input.dat &
 run=$!
 
-# In the background, because a shell runs a trap only when a foreground command has ended. A trap also ends "wait",
-# before slurm-run has ended: then it is waited for again.
+# In the background, because a shell runs a trap only when a foreground command ends. A trap also ends "wait",
+# before slurm-run ends: then it is waited for again.
 again=yes
 trap 'again=yes; kill -USR2 "$run"' USR2
 while [ $again = yes ]; do

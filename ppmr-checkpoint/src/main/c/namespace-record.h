@@ -68,7 +68,7 @@ static inline unsigned long long namespace_inode(int process, const char *name)
     return fstatat(process, name, &namespace, 0) == 0 ? (unsigned long long)namespace.st_ino : 0;
 }
 
-/* Returns field 22 of proc(5)'s stat, or 0 if the process has ended. Field 3 follows the name in parentheses, which may
+/* Returns field 22 of proc(5)'s stat, or 0 if the process ended. Field 3 follows the name in parentheses, which may
  * have blanks. */
 static inline unsigned long long start_time(int process)
 {

@@ -108,7 +108,7 @@ static void keep_only(long capability)
         die("cannot pass the capability on (a kernel before Linux 4.3, or one that does not know it)");
 }
 
-/* Returns in the command's half. The other half stays until the command has ended, and ends in the same way. */
+/* Returns in the command's half. The other half stays until the command ends, and ends in the same way. */
 static void report(const char *path)
 {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -194,7 +194,7 @@ static int open_namespace(int process, const char *name, const char *init)
 {
     int namespace = openat(process, name, O_RDONLY | O_CLOEXEC);
     if (namespace < 0)
-        refuse(init, "it has ended, or cannot be inspected");
+        refuse(init, "it ended, or cannot be inspected");
     return namespace;
 }
 
@@ -268,7 +268,7 @@ static const char *enter(struct entrance *into, const char *command)
     snprintf(path, sizeof path, "/proc/%ld", number(into->init));
     int process = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (process < 0)
-        refuse(into->init, "it has ended");
+        refuse(into->init, "it ended");
     int pids = open_namespace(process, "ns/pid", into->init);
     int mounts = open_namespace(process, "ns/mnt", into->init);
     prove(process, into->init);

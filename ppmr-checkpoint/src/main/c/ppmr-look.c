@@ -96,12 +96,12 @@ static bool read_text(char *to)
     return false;
 }
 
-static void say_error(int error)
+static void print_error(int error)
 {
     printf("error %d\n", error);
 }
 
-static void say_handle(int file)
+static void print_handle(int file)
 {
     static _Alignas(struct file_handle) unsigned char room[sizeof(struct file_handle) + HANDLE_BYTES];
     struct file_handle *handle = (struct file_handle *)room;
@@ -117,15 +117,15 @@ static void say_handle(int file)
 }
 
 /* Prints the facts of a file. Returns false, after the error line, if it has none. */
-static bool say_found(int which, int file, struct stat *status)
+static bool print_found(int which, int file, struct stat *status)
 {
     struct statfs system;
     if (fstat(file, status) != 0 || fstatfs(file, &system) != 0) {
-        say_error(errno);
+        print_error(errno);
         return false;
     }
     printf("found %d %lx ", which, (unsigned long)system.f_type & 0xffffffffUL);
-    say_handle(file);
+    print_handle(file);
     printf(" %o %u %u %" PRId64 " %u:%u %lu %" PRIu64 " %u:%u %" PRId64 ".%09ld %" PRId64 ".%09ld %" PRId64 "\n",
            (unsigned)status->st_mode, status->st_uid, status->st_gid, (int64_t)status->st_size, major(status->st_rdev),
            minor(status->st_rdev), (unsigned long)status->st_nlink, (uint64_t)status->st_ino, major(status->st_dev),
@@ -192,7 +192,7 @@ static void status_of(bool opened, bool synced)
     int found = find(&which);
     struct stat status;
     if (found < 0) {
-        say_error(errno);
+        print_error(errno);
         return;
     }
     if (opened && fstat(found, &status) == 0 && S_ISREG(status.st_mode)) {
@@ -200,19 +200,19 @@ static void status_of(bool opened, bool synced)
         if (file < 0)
             file = open_found(found, O_WRONLY);
         if (file < 0) {
-            say_error(errno);
+            print_error(errno);
             close(found);
             return;
         }
         close(found);
         found = file;
         if (synced && fsync(file) != 0) {
-            say_error(errno);
+            print_error(errno);
             close(file);
             return;
         }
     }
-    say_found(which, found, &status);
+    print_found(which, found, &status);
     close(found);
 }
 
@@ -221,14 +221,14 @@ static int open_asked(int *which, struct stat *status)
 {
     int found = find(which);
     if (found < 0) {
-        say_error(errno);
+        print_error(errno);
         return -1;
     }
     int file = fstat(found, status) != 0 ? -1 : S_ISREG(status->st_mode) ? open_found(found, O_RDONLY) : (errno = EINVAL, -1);
     int error = errno;
     close(found);
     if (file < 0)
-        say_error(error);
+        print_error(error);
     return file;
 }
 
@@ -297,7 +297,7 @@ static size_t build_id(int file, unsigned char *id)
 }
 
 /* Prints no more than its length when it was found, because it may grow while it is read. */
-static void say_bytes(int file, int64_t length)
+static void print_bytes(int file, int64_t length)
 {
     int error = 0;
     printf("bytes\n");
@@ -319,7 +319,7 @@ static void say_bytes(int file, int64_t length)
     if (error == 0)
         printf("end\n");
     else
-        say_error(error);
+        print_error(error);
 }
 
 static void content_of(bool by_id)
@@ -329,7 +329,7 @@ static void content_of(bool by_id)
     int file = open_asked(&which, &status);
     if (file < 0)
         return;
-    if (say_found(which, file, &status)) {
+    if (print_found(which, file, &status)) {
         unsigned char id[LONGEST_ID];
         size_t length = by_id ? build_id(file, id) : 0;
         if (length > 0) {
@@ -338,7 +338,7 @@ static void content_of(bool by_id)
                 printf("%02x", id[i]);
             printf("\n");
         } else {
-            say_bytes(file, status.st_size);
+            print_bytes(file, status.st_size);
         }
     }
     close(file);
@@ -389,7 +389,7 @@ static void data_of(void)
     if (file < 0)
         return;
     if (has_attributes(file)) {
-        say_error(ENOTSUP);
+        print_error(ENOTSUP);
     } else {
         int64_t bytes = 0;
         int64_t start;
@@ -401,7 +401,7 @@ static void data_of(void)
     close(file);
 }
 
-static void say_piece(uint32_t bytes, int64_t offset)
+static void print_piece(uint32_t bytes, int64_t offset)
 {
     if (fwrite(&bytes, sizeof bytes, 1, stdout) != 1 || fwrite(&offset, sizeof offset, 1, stdout) != 1
         || fwrite(piece, 1, bytes, stdout) != bytes)
@@ -417,11 +417,11 @@ static void runs_of(void)
         return;
     /* Some filesystems show data that is not on the disk yet as a hole. */
     if (fsync(file) != 0) {
-        say_error(errno);
+        print_error(errno);
         close(file);
         return;
     }
-    if (say_found(which, file, &status)) {
+    if (print_found(which, file, &status)) {
         struct stat after;
         int error = 0;
         int64_t at;
@@ -430,7 +430,7 @@ static void runs_of(void)
             while (at < end && error == 0) {
                 ssize_t got = pread(file, piece, end - at < PIECE_BYTES ? (size_t)(end - at) : PIECE_BYTES, at);
                 if (got > 0) {
-                    say_piece((uint32_t)got, at);
+                    print_piece((uint32_t)got, at);
                     at += got;
                 } else if (got == 0 || errno != EINTR) {
                     error = got < 0 ? errno : ESTALE;
@@ -441,11 +441,11 @@ static void runs_of(void)
             && (fstat(file, &after) != 0 || after.st_size != status.st_size
                 || after.st_mtim.tv_sec != status.st_mtim.tv_sec || after.st_mtim.tv_nsec != status.st_mtim.tv_nsec))
             error = ESTALE;
-        say_piece(0, 0);
+        print_piece(0, 0);
         if (error == 0)
             printf("end\n");
         else
-            say_error(error);
+            print_error(error);
     }
     close(file);
 }
@@ -469,7 +469,7 @@ static void room_at(void)
     int error = 0;
     bool taken = false;
     if (folder < 0) {
-        say_error(errno);
+        print_error(errno);
         return;
     }
     if (faccessat(folder, ".", W_OK | X_OK, 0) != 0 || fstatvfs(folder, &room) != 0)
@@ -486,7 +486,7 @@ static void room_at(void)
         printf("room %u:%u %" PRIu64 " %d\n", major(status.st_dev), minor(status.st_dev),
                (uint64_t)room.f_bavail * (uint64_t)room.f_frsize, taken);
     else
-        say_error(error);
+        print_error(error);
     close(folder);
 }
 
@@ -512,14 +512,14 @@ static void flush(void)
     int file = descriptor_of(strtol(first, NULL, 10), strtol(name, NULL, 10));
     struct stat status;
     if (file < 0) {
-        say_error(errno);
+        print_error(errno);
         return;
     }
     errno = EINVAL;
     if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || fsync(file) != 0)
-        say_error(errno);
+        print_error(errno);
     else
-        say_found(1, file, &status);
+        print_found(1, file, &status);
     close(file);
 }
 
@@ -532,7 +532,7 @@ static void access_to(void)
     if (faccessat(AT_FDCWD, name, way == 0 ? F_OK : way, AT_EACCESS) == 0)
         printf("yes\n");
     else
-        say_error(errno);
+        print_error(errno);
 }
 
 /* Watches the answering process, and ends as it does. Kills it when its client is gone. */
@@ -585,7 +585,7 @@ int main(int argc, char **argv)
             return 2;
         errno = 0;
         if (strlen(first) >= PATH_BYTES - 1 || strlen(name) >= PATH_BYTES - 1)
-            say_error(ENAMETOOLONG);
+            print_error(ENAMETOOLONG);
         else if (letter == 'f')
             flush();
         else if (letter == 'a')

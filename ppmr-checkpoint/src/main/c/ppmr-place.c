@@ -130,7 +130,7 @@ static bool note(void)
     return true;
 }
 
-static void say_failed(int index, int error)
+static void print_failed(int index, int error)
 {
     printf("failed %d %d\n", index, error);
 }
@@ -379,7 +379,7 @@ static bool write_files(void)
     if (error != 0) {
         int ignored;
         undo_all(&ignored);
-        say_failed(failed, error);
+        print_failed(failed, error);
         return true;
     }
     unplaced = true;
@@ -505,14 +505,14 @@ static void answer(const char *done, int error, int failed)
     if (error == 0)
         printf("%s\n", done);
     else
-        say_failed(failed, error);
+        print_failed(failed, error);
 }
 
 int main(int argc, char **argv)
 {
     /* No other process of this user may trace it or write other answers. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    /* It stops when its service, or the thread there that started it, has ended. Another process then undoes its
+    /* It stops when its service, or the thread there that started it, ends. Another process then undoes its
      * work. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (argc != 2 || getppid() != (pid_t)strtol(argv[1], NULL, 10))

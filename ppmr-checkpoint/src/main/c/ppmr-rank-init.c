@@ -143,7 +143,7 @@ static struct census count_processes(struct pollfd *fds)
 }
 
 /* Reaps ended children, and returns whether there was a child. A process may request to be traced by its parent
- * (PTRACE_TRACEME) after that one has ended. A child of CRIU may do so when CRIU is killed. Then its new parent, this
+ * (PTRACE_TRACEME) after the parent ended. A child of CRIU may do so when CRIU is killed. Then its new parent, this
  * init, traces it, and it stops for ever at its first signal. Therefore it is continued untraced, with its signal,
  * except for the one that only reports that it is ready to be traced. */
 static bool reap(void)
@@ -206,7 +206,7 @@ static bool is_named(int records, const char *name, int file)
            && named.st_dev == open.st_dev && named.st_ino == open.st_ino;
 }
 
-/* Removes a record whose init has ended, so that the lock is free. */
+/* Removes a record whose init ended, so that the lock is free. */
 static void prune_record(int records, const char *name)
 {
     int file = openat(records, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -217,7 +217,7 @@ static void prune_record(int records, const char *name)
     close(file);
 }
 
-/* Opens the folder of records, without those of inits that have ended. */
+/* Opens the folder of records, without those of inits that ended. */
 static int open_pruned_records(void)
 {
     int records = open_records(true);
@@ -331,20 +331,20 @@ static pid_t make_init(char **detached, int detached_count, long long grace_ms)
 /* Makes the namespaces by a child, so that this process stays in its own. */
 static pid_t make_init_beside(char **detached, int detached_count, long long grace_ms)
 {
-    int said[2];
-    if (pipe2(said, O_CLOEXEC) != 0)
+    int report[2];
+    if (pipe2(report, O_CLOEXEC) != 0)
         die("pipe");
     pid_t child = fork();
     if (child < 0)
         die("fork");
     if (child == 0) {
         pid_t made = make_init(detached, detached_count, grace_ms);
-        exit(write(said[1], &made, sizeof made) == (ssize_t)sizeof made ? 0 : 1);
+        exit(write(report[1], &made, sizeof made) == (ssize_t)sizeof made ? 0 : 1);
     }
-    close(said[1]);
+    close(report[1]);
     pid_t init;
-    bool whole = read(said[0], &init, sizeof init) == (ssize_t)sizeof init;
-    close(said[0]);
+    bool whole = read(report[0], &init, sizeof init) == (ssize_t)sizeof init;
+    close(report[0]);
     while (waitpid(child, NULL, 0) < 0) {
         if (errno != EINTR)
             die("waitpid");

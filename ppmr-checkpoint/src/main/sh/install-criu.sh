@@ -3,7 +3,7 @@
 #
 # CRIU 3.17, which Debian 12 carries, fails on kernels since 6.13. The suite forky carries 4.2.1, and trixie 4.1.1, which
 # cannot checkpoint a TCP or UDP socket on kernels since 6.16. This script takes the package of forky that was tested,
-# which it knows by its hash; where forky has another by now, or cannot be read, it says so and takes trixie's. It derives
+# which it knows by its hash; where forky has another by now, or cannot be read, it prints that and takes trixie's. It derives
 # an apt source for the suite from the machine's own apt source files by changing the suite's name, keeps apt's state in DIR
 # (the system's own apt state is not touched), downloads criu with the libraries it needs, and unpacks them into
 # DIR/root. Nothing is installed; CRIU is started through the dynamic loader that came with it, so the system's C

@@ -81,7 +81,7 @@ static int open_process(unsigned long long pid, unsigned long long start_ticks)
     int file = process < 0 ? -1 : openat(process, "stat", O_RDONLY | O_CLOEXEC);
     ssize_t length = file < 0 ? -1 : read(file, stat, sizeof stat - 1);
     if (length <= 0)
-        refuse("the pod's init has ended");
+        refuse("the pod's init ended");
     close(file);
     stat[length] = '\0';
     /* Field 3 follows the name in parentheses, which may contain blanks. */
@@ -89,7 +89,7 @@ static int open_process(unsigned long long pid, unsigned long long start_ticks)
     for (int field = 2; at != NULL && field < START_FIELD; field++)
         at = strchr(at + 1, ' ');
     if (at == NULL || strtoull(at + 1, NULL, 10) != start_ticks)
-        refuse("the pod's init has ended");
+        refuse("the pod's init ended");
     return process;
 }
 
@@ -226,7 +226,7 @@ static void become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count
     struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0, 0, 0}};
     if (syscall(SYS_capset, &head, none) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        die("privileges cannot be given up");
+        die("privileges cannot be dropped");
     /* No process of the user's can trace this one before the next execve(2), so none can keep it from this. */
     filter_calls();
 }

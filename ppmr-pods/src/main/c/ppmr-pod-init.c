@@ -78,7 +78,7 @@ static struct failure open_streams(const struct plan *plan, int streams[3])
     return (struct failure){0};
 }
 
-static _Noreturn void become(const struct plan *plan, const int streams[3], int told)
+static _Noreturn void become(const struct plan *plan, const int streams[3], int failures)
 {
     sigset_t none;
     setsid();
@@ -90,7 +90,7 @@ static _Noreturn void become(const struct plan *plan, const int streams[3], int 
     sigprocmask(SIG_SETMASK, &none, NULL);
     execvp(plan->command[0], plan->command);
     struct failure failure = failed('c');
-    if (write(told, &failure, sizeof failure) != (ssize_t)sizeof failure)
+    if (write(failures, &failure, sizeof failure) != (ssize_t)sizeof failure)
         _exit(1);
     _exit(1);
 }
@@ -99,26 +99,26 @@ static _Noreturn void become(const struct plan *plan, const int streams[3], int 
 static struct failure start(const struct plan *plan, pid_t *child)
 {
     int streams[3];
-    int told[2];
+    int failures[2];
     struct failure failure = open_streams(plan, streams);
     if (failure.what != 0)
         return failure;
-    if (pipe2(told, O_CLOEXEC) != 0)
+    if (pipe2(failures, O_CLOEXEC) != 0)
         return failed('c');
     *child = fork();
     if (*child < 0)
         return failed('c');
     if (*child == 0)
-        become(plan, streams, told[1]);
-    close(told[1]);
+        become(plan, streams, failures[1]);
+    close(failures[1]);
     for (int fd = 0; fd <= 2; fd++)
         close(streams[fd]);
     /* The kernel closes the pipe when the command starts. */
     ssize_t got;
     do
-        got = read(told[0], &failure, sizeof failure);
+        got = read(failures[0], &failure, sizeof failure);
     while (got < 0 && errno == EINTR);
-    close(told[0]);
+    close(failures[0]);
     return got == (ssize_t)sizeof failure ? failure : (struct failure){0};
 }
 

@@ -6,11 +6,13 @@
  *                                            is listed once.
  *   ppmr-pod-net mend INODE                  switches TCP_REPAIR off where a checkpoint left it on, and prints the
  *                                            number of these sockets. Can be repeated.
- *   ppmr-pod-net ask INTERFACE MS ADDRESS... sends one query for the owners of all addresses, as a sender without an
+ *   ppmr-pod-net query INTERFACE MS ADDRESS...
+ *                                            sends one query for the owners of all addresses, as a sender without an
  *                                            address. It uses ARP for IPv4, and neighbour solicitations for IPv6.
  *                                            Prints ADDRESS and MAC address for each answer within that time.
  *   ppmr-pod-net wait INTERFACE              waits until the interface has a carrier
- *   ppmr-pod-net tell INTERFACE ADDRESS...   announces, by ARP or neighbour advertisements, that this interface has the
+ *   ppmr-pod-net announce INTERFACE ADDRESS...
+ *                                            announces, by ARP or neighbour advertisements, that this interface has the
  *                                            addresses. It sends three announcements after the interface has a carrier.
  *
  * A process is found by its namespace, so no PID is taken on trust. pidfd_getfd(2), tcp(7), packet(7), RFC 5227, RFC
@@ -50,7 +52,8 @@
 #define SYS_pidfd_getfd 438
 #endif
 
-enum { MAX_SOCKETS = 65536, MAX_TOLD = 4, TOLD = 3, TOLD_APART_MS = 60, CABLE_IN_MS = 3000, LOOK_MS = 5 };
+enum { MAX_SOCKETS = 65536, CABLE_IN_MS = 3000, LOOK_MS = 5 };
+enum { MAX_ANNOUNCED = 4, ANNOUNCEMENTS = 3, ANNOUNCEMENTS_APART_MS = 60 };
 
 static _Noreturn void die(const char *what)
 {
@@ -311,7 +314,7 @@ static void print_answer(const char *address, const unsigned char *mac)
     printf("%s %02x:%02x:%02x:%02x:%02x:%02x\n", address, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
 }
 
-static void hear(const struct place *place, const char *address)
+static void receive_answer(const struct place *place, const char *address)
 {
     union {
         struct ether_arp arp;
@@ -324,12 +327,12 @@ static void hear(const struct place *place, const char *address)
     if (from.sll_pkttype == PACKET_OUTGOING)
         return;
     if (place->six) {
-        const struct neighbour *said = &packet.neighbour;
-        if (length >= (ssize_t)(sizeof said->ip + sizeof said->about) && said->ip.ip6_nxt == IPPROTO_ICMPV6
-            && said->ip.ip6_hlim == 255 && said->about.nd_ns_type == ND_NEIGHBOR_ADVERT
-            && memcmp(&said->about.nd_ns_target, &place->address6, sizeof place->address6) == 0) {
-            bool names_mac = length == (ssize_t)sizeof *said && said->option.nd_opt_type == ND_OPT_TARGET_LINKADDR;
-            print_answer(address, names_mac ? said->mac : from.sll_addr);
+        const struct neighbour *answer = &packet.neighbour;
+        if (length >= (ssize_t)(sizeof answer->ip + sizeof answer->about) && answer->ip.ip6_nxt == IPPROTO_ICMPV6
+            && answer->ip.ip6_hlim == 255 && answer->about.nd_ns_type == ND_NEIGHBOR_ADVERT
+            && memcmp(&answer->about.nd_ns_target, &place->address6, sizeof place->address6) == 0) {
+            bool names_mac = length == (ssize_t)sizeof *answer && answer->option.nd_opt_type == ND_OPT_TARGET_LINKADDR;
+            print_answer(address, names_mac ? answer->mac : from.sll_addr);
         }
     } else if (length == (ssize_t)sizeof packet.arp && ntohs(packet.arp.arp_op) == ARPOP_REPLY
                && memcmp(packet.arp.arp_spa, &place->address, sizeof place->address) == 0) {
@@ -337,7 +340,7 @@ static void hear(const struct place *place, const char *address)
     }
 }
 
-static void ask(const char *interface, long limit_ms, char **addresses, int count)
+static void query(const char *interface, long limit_ms, char **addresses, int count)
 {
     struct place *places = calloc((size_t)count, sizeof *places);
     struct pollfd *waits = calloc((size_t)count, sizeof *waits);
@@ -363,7 +366,7 @@ static void ask(const char *interface, long limit_ms, char **addresses, int coun
         if (poll(waits, (nfds_t)count, (int)(until - now)) > 0) {
             for (int i = 0; i < count; i++) {
                 if (waits[i].revents != 0)
-                    hear(&places[i], addresses[i]);
+                    receive_answer(&places[i], addresses[i]);
             }
         }
     }
@@ -390,15 +393,15 @@ static void wait_for_cable(int fd, const char *interface)
     }
 }
 
-static void tell(const char *interface, char **addresses, int count)
+static void announce(const char *interface, char **addresses, int count)
 {
-    struct place places[MAX_TOLD];
+    struct place places[MAX_ANNOUNCED];
     for (int i = 0; i < count; i++)
         places[i] = open_place(interface, addresses[i]);
     wait_for_cable(places[0].fd, interface);
-    for (int i = 0; i < TOLD; i++) {
+    for (int i = 0; i < ANNOUNCEMENTS; i++) {
         if (i > 0)
-            sleep_ms(TOLD_APART_MS);
+            sleep_ms(ANNOUNCEMENTS_APART_MS);
         for (int one = 0; one < count; one++) {
             if (places[one].six)
                 send_neighbour(&places[one], true);
@@ -414,18 +417,18 @@ int main(int argc, char **argv)
         each_socket(strtoul(argv[2], NULL, 10), show);
     } else if (argc == 3 && strcmp(argv[1], "mend") == 0) {
         printf("%d\n", each_socket(strtoul(argv[2], NULL, 10), mend));
-    } else if (argc >= 5 && strcmp(argv[1], "ask") == 0) {
-        ask(argv[2], strtol(argv[3], NULL, 10), argv + 4, argc - 4);
+    } else if (argc >= 5 && strcmp(argv[1], "query") == 0) {
+        query(argv[2], strtol(argv[3], NULL, 10), argv + 4, argc - 4);
     } else if (argc == 3 && strcmp(argv[1], "wait") == 0) {
         int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (fd < 0)
             die("a socket");
         wait_for_cable(fd, argv[2]);
-    } else if (argc >= 4 && argc < 4 + MAX_TOLD && strcmp(argv[1], "tell") == 0) {
-        tell(argv[2], argv + 3, argc - 3);
+    } else if (argc >= 4 && argc < 4 + MAX_ANNOUNCED && strcmp(argv[1], "announce") == 0) {
+        announce(argv[2], argv + 3, argc - 3);
     } else {
-        fprintf(stderr, "usage: ppmr-pod-net look|mend INODE | ask INTERFACE MS ADDRESS... | wait INTERFACE"
-                        " | tell INTERFACE ADDRESS...\n");
+        fprintf(stderr, "usage: ppmr-pod-net look|mend INODE | query INTERFACE MS ADDRESS... | wait INTERFACE"
+                        " | announce INTERFACE ADDRESS...\n");
         return 2;
     }
     return fflush(stdout) == 0 ? 0 : 1;

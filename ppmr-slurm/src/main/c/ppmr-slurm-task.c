@@ -106,7 +106,7 @@ static long number(const char *text, long least, long most)
     return value;
 }
 
-static void say(const char *what, const char *more)
+static void print_event(const char *what, const char *more)
 {
     printf("ppmr-rank %s %s%s%s\n", rank_text, what, *more == '\0' ? "" : " ", more);
     fflush(stdout);
@@ -116,7 +116,7 @@ static int end_with(int status)
 {
     char text[NUMBER_BYTES];
     snprintf(text, sizeof text, "%d", status);
-    say("ended", text);
+    print_event("ended", text);
     return status;
 }
 
@@ -380,7 +380,7 @@ static char *pids_in(char *text)
 static bool was_moved(void)
 {
     static char text[RECORD_BYTES];
-    bool told = false;
+    bool reported = false;
     for (long waited_ms = 0; waited_ms <= options.doubt_s * 1000; waited_ms += RECORD_POLL_MS) {
         if (!read_record(text))
             return false;
@@ -395,8 +395,8 @@ static bool was_moved(void)
         }
         if (!doubt && strncmp(text, "underway", 8) != 0)
             return false;
-        if (doubt && !told) {
-            told = true;
+        if (doubt && !reported) {
+            reported = true;
             fprintf(stderr, "ppmr-slurm-task: rank %s: its migration is in doubt: it is held on the target and the"
                             " original is gone; waiting %ld s for an operator or the source to decide\n",
                     rank_text, options.doubt_s);
@@ -442,7 +442,7 @@ static int run(char **command)
     announce(rank);
     char more[sizeof job_name + MOST_VALUE_BYTES + 2];
     snprintf(more, sizeof more, "%s %s", job_name, required("SLURMD_NODENAME"));
-    say("started", more);
+    print_event("started", more);
     int status;
     while (waitpid(rank, &status, WNOHANG) == 0) {
         struct signalfd_siginfo info;
@@ -481,7 +481,7 @@ static int unknown(long status, const char *why)
     char text[NUMBER_BYTES];
     snprintf(text, sizeof text, "%ld", status);
     fprintf(stderr, "ppmr-slurm-task: rank %s, PID %d: its exit status is not known: %s\n", rank_text, pids[0], why);
-    say("unknown", text);
+    print_event("unknown", text);
     return (int)status;
 }
 
@@ -530,7 +530,7 @@ static int keep(long unknown_exit)
         return unknown(unknown_exit, "it had ended before it could be watched");
     char text[NUMBER_BYTES];
     snprintf(text, sizeof text, "%d", pids[0]);
-    say("kept", text);
+    print_event("kept", text);
     if (!traced) {
         await_end(signals);
         return unknown(unknown_exit, "it may not be traced here (/proc/sys/kernel/yama/ptrace_scope)");

@@ -100,12 +100,12 @@ abstract class BenchCommand implements Callable<Integer> {
                 bench,
                 "aggregation",
                 new OfStage(STAYS),
-                "FUSE writes of N processes into the source's pool; full chunks are thrown away (Fig. 7)");
+                "FUSE writes of N processes into the source's pool; full chunks are discarded (Fig. 7)");
         add(
                 bench,
                 "transfer",
                 new OfStage(null),
-                "pool to pool, N threads offering chunks, thrown away on arrival (Fig. 8a)");
+                "pool to pool, N threads offering chunks, discarded on arrival (Fig. 8a)");
         add(
                 bench,
                 "pipeline",

@@ -87,7 +87,7 @@ record Carrier(
         CarrierEnd source = at(devices, from);
         if (source == null) {
             throw new IOException("--transport rdma: the way to " + target + " begins at " + from.getHostAddress()
-                    + ", where no RDMA device is (" + said(devices) + "): change the route (ip route get "
+                    + ", where no RDMA device is (" + description(devices) + "): change the route (ip route get "
                     + target.host() + "), or name another one by --target-address");
         }
         Map<String, Object> settings = new LinkedHashMap<>();
@@ -121,10 +121,11 @@ record Carrier(
             throw new IOException(
                     wished.isEmpty()
                             ? "--transport rdma: no RDMA device of this machine has both a port that is up and an IPv4 "
-                                    + "address (" + said(devices) + "): ip link set IFACE up, ip addr add ADDRESS "
+                                    + "address (" + description(devices)
+                                    + "): ip link set IFACE up, ip addr add ADDRESS "
                                     + "dev IFACE"
                             : "--target-address " + wished + ": no RDMA device of this machine that is up has it ("
-                                    + said(devices) + "): give one of theirs");
+                                    + description(devices) + "): give one of theirs");
         }
         return found;
     }
@@ -138,8 +139,8 @@ record Carrier(
         return null;
     }
 
-    private static String said(List<RdmaDevice> devices) {
-        return String.join("; ", devices.stream().map(RdmaDevice::said).toList());
+    private static String description(List<RdmaDevice> devices) {
+        return String.join("; ", devices.stream().map(RdmaDevice::description).toList());
     }
 
     private static InetAddress routeTo(InetAddress target) throws IOException {
@@ -164,7 +165,7 @@ record Carrier(
         }
 
         /** Describes it for messages. */
-        String said() {
+        String description() {
             String at = addresses.isEmpty()
                     ? "without an IPv4 address"
                     : "at "

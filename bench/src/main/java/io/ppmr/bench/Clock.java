@@ -5,7 +5,7 @@ import java.util.Map;
 
 /**
  * Notes the ends of a strategy's phases, each of which begins at the end of the previous one. The time between an end
- * and {@link #goesOn} is not counted. It is for one thread.
+ * and {@link #resume} is not counted. It is for one thread.
  */
 final class Clock {
     private static final double NS_A_SECOND = 1e9;
@@ -18,10 +18,10 @@ final class Clock {
         double length = (System.nanoTime() - sinceNs) / NS_A_SECOND;
         phases.put(phase, new double[] {soFar, soFar + length});
         soFar += length;
-        goesOn();
+        resume();
     }
 
-    void goesOn() {
+    void resume() {
         sinceNs = System.nanoTime();
     }
 

@@ -68,7 +68,7 @@ final class FileStrategies {
             transfer.by(server);
             clock.ends("transfer");
             dropCaches();
-            clock.goesOn();
+            clock.resume();
             read.run();
             clock.ends("read");
             return clock.run(strategy, bytes(there));
@@ -87,7 +87,7 @@ final class FileStrategies {
             checkpoint(fromA);
             clock.ends("write");
             dropCaches();
-            clock.goesOn();
+            clock.resume();
             restart(fromB);
             clock.ends("read");
             return clock.run("shared", bytes(served));
@@ -190,7 +190,7 @@ final class FileStrategies {
         Path program = bin.resolve("staged-restart");
         Files.writeString(program, """
                 #!/bin/bash
-                # As "RDMA+Local" of the paper: the image goes to a local file, past the page cache, first.
+                # As "RDMA+Local" of the paper: the image is first written to a local file, past the page cache.
                 words=()
                 while [ $# -gt 0 ]; do
                     if [ "$1" = --file ]; then

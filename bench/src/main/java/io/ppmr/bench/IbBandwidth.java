@@ -85,7 +85,7 @@ final class IbBandwidth {
             if (!server.isAlive() || System.nanoTime() - deadlineNs > 0) {
                 throw new IOException(String.join(" ", client) + " fails: " + read.output() + "\nits server: "
                         + server.await(SERVER_LIMIT).output()
-                        + "\n(does it run by itself between these two devices?)");
+                        + "\n(does it run alone between these two devices?)");
             }
             LockSupport.parkNanos(PAUSE_NS);
         }

@@ -121,10 +121,10 @@ final class Programs {
         endAfter(process, IPERF_LIMIT_S);
         try {
             // The program prints a line when it listens, or exits.
-            BufferedReader said = process.inputReader();
-            String line = said.readLine();
+            BufferedReader output = process.inputReader();
+            String line = output.readLine();
             while (line != null && !line.contains("listening")) {
-                line = said.readLine();
+                line = output.readLine();
             }
             List<String> asking = new ArrayList<>(client);
             asking.addAll(Command.words(

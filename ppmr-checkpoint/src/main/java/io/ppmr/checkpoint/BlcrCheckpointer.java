@@ -42,7 +42,7 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
             3,
             "the process ended before its checkpoint: see the job's own output",
             5,
-            "the image could not be written: the source's log says why its filesystem accepted no more",
+            "the image could not be written: the source's log shows why its filesystem accepted no more",
             52,
             "the process runs without BLCR's library: start the job by cr_run, or link it with -lcr",
             56,

@@ -97,7 +97,7 @@ final class CheckpointSteps implements RankCommand.Steps {
             if (!stopped || tree.isEmpty()) {
                 throw new CheckpointException("rank " + task.rank() + " could not be stopped within "
                         + kit.timing().holdProof() + ": "
-                        + kit.table().whyNotHeld(tree).orElse("it makes new processes, or has ended"));
+                        + kit.table().whyNotHeld(tree).orElse("it makes new processes, or ended"));
             }
             return List.copyOf(tree);
         } catch (CheckpointException | RuntimeException e) {

@@ -84,7 +84,7 @@ public interface Checkpointer extends ImageTraits {
 
     /**
      * Returns true if the processes write their images themselves, so that a failed write may end them. Then the writes
-     * of a failed attempt are accepted and discarded until its commands have ended. Otherwise those writes fail, which
+     * of a failed attempt are accepted and discarded until its commands end. Otherwise those writes fail, which
      * ends the command at once.
      */
     boolean writesInProcess();

@@ -222,7 +222,7 @@ public sealed interface CheckpointerSettings {
      * </ul>
      *
      * <p>A checkpoint command has succeeded when it ends with status 0. A restart command with {@code {pidfile}} has
-     * succeeded when that file is complete and the command has ended with status 0 or still runs. The rank is the
+     * succeeded when that file is complete and the command ended with status 0 or still runs. The rank is the
      * root's tree. A restart command without {@code {pidfile}} keeps running. Its descendants are the rank, or it is
      * the rank itself if it has none. It has succeeded when all of the rank is stopped. In each case every process must
      * be stopped.

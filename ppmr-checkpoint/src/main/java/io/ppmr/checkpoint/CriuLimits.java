@@ -258,7 +258,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     private static Optional<RankScan> scan(ProcessIdentity root, Map<Integer, ProcStat> all) {
         ProcStat first = all.get(root.pid());
         if (first == null || first.startTimeTicks() != root.startTimeTicks()) {
-            // The migration notices by itself that the rank is gone.
+            // The migration itself notices that the rank is gone.
             return Optional.empty();
         }
         Map<Integer, ProcStat> tree = new HashMap<>(Map.of(first.pid(), first));
@@ -626,13 +626,13 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                 }
             }
         } catch (IOException e) {
-            // Other checks notice a process that has ended.
+            // Other checks notice a process that ended.
             LOG.debug("the threads of PID {} are left out: {}", process.pid(), e.toString());
         }
         return Optional.empty();
     }
 
-    /** Returns the stack pointer of a thread; 1 if it runs, has ended, or cannot be read. */
+    /** Returns the stack pointer of a thread; 1 if it runs, ended, or cannot be read. */
     private static long stackPointer(Path task) {
         try {
             String[] words =
@@ -690,7 +690,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         }
         String why = String.valueOf(e.getMessage());
         // A descriptor may have been opened again under the number of one that was closed during its read.
-        if (ProcFiles.saysGone(e)
+        if (ProcFiles.meansGone(e)
                 || why.contains("No such file or directory")
                 || !Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {
             return instead;

@@ -67,7 +67,7 @@ final class FolderScan<T> {
     /**
      * Inspects each thread of a process.
      *
-     * @throws java.nio.file.NoSuchFileException if the process has ended
+     * @throws java.nio.file.NoSuchFileException if the process ended
      */
     static <T> void threads(int pid, EntryInspector<T> look, ResultSink<T> sink)
             throws IOException, CheckpointException {
@@ -140,7 +140,7 @@ final class FolderScan<T> {
         }
     }
 
-    /** Each inspection ends by itself, soon. */
+    /** Returns the result of a part. Waits without a limit, because each inspection ends soon. */
     private List<T> result(Future<List<T>> part) throws IOException {
         return UninterruptedWait.of(() -> {
                     try {

@@ -39,7 +39,7 @@ public final class HeldRank {
     private final SignalSender signals;
 
     /**
-     * Makes a rank that was just found held. The command that stopped it has ended, or does nothing more to it. This
+     * Makes a rank that was just found held. The command that stopped it ended, or does nothing more to it. This
      * waits until its threads have left their processors, which takes time only on a busy node. Then it notes their run
      * times.
      *
@@ -185,7 +185,7 @@ public final class HeldRank {
     public void end(Duration deadline) throws CheckpointException, InterruptedException {
         rethrow(endAll(List.of(this), deadline));
         if (Thread.interrupted()) {
-            throw new InterruptedException("interrupted while rank " + rank + " was being killed; it has ended");
+            throw new InterruptedException("interrupted while rank " + rank + " was being killed; it ended");
         }
     }
 

@@ -72,7 +72,7 @@ final class HelperConversation implements Closeable {
         StringBuilder line = new StringBuilder();
         for (int next = answers.read(); next != '\n'; next = answers.read()) {
             if (next < 0) {
-                throw new EOFException("it has ended");
+                throw new EOFException("it ended");
             }
             if (line.length() == longestLine) {
                 throw noAnswer();
@@ -85,7 +85,7 @@ final class HelperConversation implements Closeable {
     /** Reads an answer of the given length to the beginning of an array. */
     byte[] readExactly(byte[] into, int bytes) throws IOException {
         if (answers.readNBytes(into, 0, bytes) < bytes) {
-            throw new EOFException("it has ended");
+            throw new EOFException("it ended");
         }
         return into;
     }

@@ -25,14 +25,14 @@ record LivingThread(ProcFolder threads, String name, ProcFields status) {
     private static final int ONE_PIECE_CHARS = 4000;
 
     /** Passes each thread of a process. */
-    static void each(ProcessIdentity process, Receiver<LivingThread> taker) throws IOException, CheckpointException {
+    static void each(ProcessIdentity process, Receiver<LivingThread> receiver) throws IOException, CheckpointException {
         FolderScan.<LivingThread>threads(process.pid(), LivingThread::of, thread -> {
-            taker.take(thread);
+            receiver.take(thread);
             return true;
         });
     }
 
-    /** Returns one of the threads, or empty if it has ended. */
+    /** Returns one of the threads, or empty if it ended. */
     static Optional<LivingThread> of(ProcFolder threads, String name) throws IOException {
         String file = name + "/status";
         Optional<String> text = threads.beginning(file);

@@ -33,7 +33,7 @@ final class LockWait {
     private LockWait() {}
 
     /**
-     * Returns the file whose lock a process waits for. Empty if it does not wait, has ended, or cannot be read.
+     * Returns the file whose lock a process waits for. Empty if it does not wait, ended, or cannot be read.
      *
      * @param process its directory in {@code /proc}
      */

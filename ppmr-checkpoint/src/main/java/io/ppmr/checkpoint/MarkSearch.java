@@ -31,7 +31,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>A user decides how many processes there are, how large their environments are, and whether they can be read at
  * all. Therefore environments are read in pieces and up to a limit. Each user's environments are read by one thread,
- * which is given up after five seconds. A process whose environment was not read by then is not found. Neither is one
+ * which is abandoned after five seconds. A process whose environment was not read by then is not found. Neither is one
  * that has changed its environment. For any thread.
  */
 final class MarkSearch {
@@ -127,7 +127,7 @@ final class MarkSearch {
         private final int uid;
         private final Map<String, RestartMark> marks;
         private final List<ProcStat> processes = new ArrayList<>();
-        /** The results so far. Guarded by itself, because a search that was given up may still add to it. */
+        /** The results so far. Guarded by this list, because an abandoned search may still add to it. */
         private final List<Found> found = new ArrayList<>();
 
         private final CountDownLatch done = new CountDownLatch(1);
@@ -169,7 +169,7 @@ final class MarkSearch {
             done.countDown();
         }
 
-        /** Finds the marks in a process's environment, or none if it has ended or cannot be read. */
+        /** Finds the marks in a process's environment, or none if it ended or cannot be read. */
         private Set<RestartMark> marksOf(ProcStat process) {
             Set<RestartMark> there = new HashSet<>();
             try (InputStream environment = Files.newInputStream(Path.of(PROC, process.pid() + "", "environ"))) {

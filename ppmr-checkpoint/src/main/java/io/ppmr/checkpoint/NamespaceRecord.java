@@ -53,7 +53,7 @@ final class NamespaceRecord {
             if (!recorded.get().equals(found)) {
                 return Optional.of("its record in " + FOLDER + " belongs to another process");
             }
-            return table.isAlive(process) ? Optional.empty() : Optional.of("it has ended");
+            return table.isAlive(process) ? Optional.empty() : Optional.of("it ended");
         } catch (IOException e) {
             return Optional.of("it, or its record, cannot be read: " + e);
         }

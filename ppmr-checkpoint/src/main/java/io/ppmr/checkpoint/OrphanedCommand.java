@@ -40,7 +40,8 @@ public final class OrphanedCommand {
     }
 
     /**
-     * Ends a checkpoint command as after a cancellation: it gets time to end by itself, then SIGTERM, then SIGKILL.
+     * Ends a checkpoint command as after a cancellation: it gets time to end without a signal, then SIGTERM, then
+     * SIGKILL.
      *
      * @throws CheckpointException if it does not even end after SIGKILL
      */

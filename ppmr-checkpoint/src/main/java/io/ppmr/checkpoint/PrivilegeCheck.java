@@ -173,7 +173,7 @@ public final class PrivilegeCheck {
         } catch (IOException e) {
             throw new CheckpointException(
                     "the mounts of restored PID " + process.pid() + " cannot be read: " + e
-                            + ". Remedy: the process may have ended; check the restart command's output",
+                            + ". Remedy: the process may be gone; check the restart command's output",
                     e);
         }
     }

@@ -432,12 +432,12 @@ public final class ProcessPrivileges implements Closeable {
     }
 
     /** Passes the rights of each thread of a rank. */
-    static void threads(Collection<ProcessIdentity> processes, Receiver<ThreadRights> taker)
+    static void threads(Collection<ProcessIdentity> processes, Receiver<ThreadRights> receiver)
             throws CheckpointException {
         for (ProcessIdentity process : processes) {
             try {
                 ProcessRights common = ProcessRights.read(firstLiving(process), ProcessRights.namespacesOfNode());
-                LivingThread.each(process, thread -> taker.take(common.thread(thread, thread.scheduling())));
+                LivingThread.each(process, thread -> receiver.take(common.thread(thread, thread.scheduling())));
             } catch (IOException | DirectoryIteratorException | IllegalArgumentException e) {
                 throw unreadable(process, e);
             }
@@ -563,7 +563,7 @@ public final class ProcessPrivileges implements Closeable {
     }
 
     /**
-     * Returns the folder of a living thread. A first thread that has ended does not show what the others still share.
+     * Returns the folder of a living thread. A first thread that ended does not show what the others still share.
      */
     private static Path firstLiving(ProcessIdentity process) throws IOException {
         Path threads = PROC.resolve(Integer.toString(process.pid())).resolve("task");
@@ -572,7 +572,7 @@ public final class ProcessPrivileges implements Closeable {
                 return PROC.resolve(thread.getFileName());
             }
         }
-        throw new IOException("it has ended");
+        throw new IOException("it ended");
     }
 
     private static boolean isLiving(Path thread) {
@@ -598,7 +598,7 @@ public final class ProcessPrivileges implements Closeable {
 
     /** Receives a descriptor without a path, by its name and its link's target. */
     @FunctionalInterface
-    interface NamelessTaker {
+    interface NamelessReceiver {
         void take(String descriptor, String target) throws IOException, CheckpointException;
     }
 
@@ -634,7 +634,8 @@ public final class ProcessPrivileges implements Closeable {
     private record Nameless(int thread, int id, ProcFolder open, String descriptor, String target) {}
 
     /** Passes the entries of a folder of descriptors. Its links have the modes in which their files are open. */
-    static void descriptors(ProcFolder open, Receiver<OpenFile> files, Receiver<String> others, NamelessTaker nameless)
+    static void descriptors(
+            ProcFolder open, Receiver<OpenFile> files, Receiver<String> others, NamelessReceiver nameless)
             throws IOException, CheckpointException {
         FolderScan.each(open, ProcessPrivileges::descriptor, found -> {
             if (found.file().isPresent()) {
@@ -709,11 +710,11 @@ public final class ProcessPrivileges implements Closeable {
     }
 
     /** Passes each mapping of a file. Of private ones of the same file, it mostly passes only the first. */
-    private static void eachMapping(String process, RecentTexts seen, Receiver<FileMapping> taker)
+    private static void eachMapping(String process, RecentTexts seen, Receiver<FileMapping> receiver)
             throws IOException, CheckpointException {
         FileMappings.<CheckpointException>forEach(process + "/maps", mapping -> {
             if (mapping.shared() || seen.isNew(mapping.file())) {
-                taker.take(mapping);
+                receiver.take(mapping);
             }
         });
     }

@@ -28,7 +28,7 @@ import java.util.stream.Stream;
  * @param lastCapability the kernel's last capability
  */
 record ProcessRights(Map<String, long[]> limits, Set<String> shared, Map<String, String> node, int lastCapability) {
-    /** Namespaces that a thread can leave by itself, unshare(2). */
+    /** Namespaces that a single thread can leave, unshare(2). */
     static final List<String> OF_THREAD = List.of("cgroup", "ipc", "mnt", "net", "uts");
 
     /** Namespaces that all threads of a process share. The kernel refuses others, unshare(2), setns(2), clone(2). */

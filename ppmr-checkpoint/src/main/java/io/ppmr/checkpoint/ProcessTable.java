@@ -103,7 +103,7 @@ public final class ProcessTable {
 
     private Optional<ProcessIdentity> identify(int pid) throws AccessDeniedException {
         Optional<ProcStat> stat = stat(pid);
-        // A process whose first thread has ended lives on in its others.
+        // A process whose first thread ended lives on in its others.
         if (stat.isEmpty() || (stat.get().isDead() && allThreadsDead(pid))) {
             return Optional.empty();
         }
@@ -337,7 +337,7 @@ public final class ProcessTable {
     }
 
     /**
-     * Returns true once every living thread of a stopped process has left its processor for good. A thread shows the
+     * Returns true once every living thread of a stopped process has left its processor permanently. A thread shows the
      * stopped state slightly before that, and counts its last switch only then. The kernel names the place where a
      * thread waits only when it does not run. A kernel without such names cannot show it.
      */
@@ -350,7 +350,7 @@ public final class ProcessTable {
         return are[0];
     }
 
-    /** A thread that has ended runs nowhere, and has no place. */
+    /** A thread that ended runs nowhere, and has no place. */
     private static boolean isOffProcessor(ProcFolder threads, String thread) throws IOException {
         return isPlace(placeOf(threads, thread))
                 || threads.stat(thread).map(ProcStat::isDead).orElse(true);
@@ -436,7 +436,7 @@ public final class ProcessTable {
         return anyThread(pid, stat -> !stat.isDead()).isEmpty();
     }
 
-    /** Finds a thread of a process, or none if the process has ended. */
+    /** Finds a thread of a process, or none if the process ended. */
     private static Optional<ProcStat> anyThread(int pid, Predicate<ProcStat> wanted) {
         List<ProcStat> found = new ArrayList<>();
         threads(pid, (threads, thread) -> threads.stat(thread).filter(wanted), stat -> {
@@ -446,12 +446,12 @@ public final class ProcessTable {
         return found.stream().findFirst();
     }
 
-    /** Inspects the threads of a process, or none if the process has ended. */
+    /** Inspects the threads of a process, or none if the process ended. */
     private static <T> void threads(int pid, FolderScan.EntryInspector<T> look, Predicate<T> sink) {
         try {
             FolderScan.threads(pid, look, sink::test);
         } catch (NoSuchFileException gone) {
-            LOG.trace("PID {} has ended", pid, gone);
+            LOG.trace("PID {} ended", pid, gone);
         } catch (IOException | CheckpointException e) {
             // Threads that cannot be inspected must not count as gone.
             throw new IllegalStateException(
@@ -468,7 +468,7 @@ public final class ProcessTable {
         return new ProcessSnapshot(this, all, startNs, System.nanoTime());
     }
 
-    /** Returns the names in a directory that are numbers, or none if the directory's process has ended. */
+    /** Returns the names in a directory that are numbers, or none if the directory's process ended. */
     static List<Integer> numbers(String directory) {
         List<Integer> numbers = new ArrayList<>();
         try (DirectoryStream<Path> entries = Files.newDirectoryStream(Path.of(directory))) {

@@ -40,7 +40,7 @@ public final class RankCommand {
         boolean toolMayBeKilled();
 
         /**
-         * Undoes the command after the tool has ended. The originals run again, or the restored processes are killed.
+         * Undoes the command after the tool ended. The originals run again, or the restored processes are killed.
          */
         void undo() throws CheckpointException;
     }
@@ -48,7 +48,7 @@ public final class RankCommand {
     /**
      * The time limits of the adapters for steps that normally take milliseconds.
      *
-     * @param cancelGrace time for a cancelled tool to end by itself, while its I/O fails
+     * @param cancelGrace time for a cancelled tool to end without a signal, while its I/O fails
      * @param terminateGrace time after SIGTERM, before SIGKILL
      * @param holdProof time after the tool's success in which all processes must be stopped
      * @param rollback time in which the originals must run again after a failed checkpoint, or a failed restart's
@@ -132,7 +132,7 @@ public final class RankCommand {
     }
 
     /**
-     * Runs a short task when the command has ended, with any outcome. If it has ended already, the task runs at once.
+     * Runs a short task when the command ends, with any outcome. If it ended already, the task runs at once.
      */
     void whenEnded(Runnable task) {
         var unused = outcome.whenComplete((held, failure) -> task.run());
@@ -156,9 +156,10 @@ public final class RankCommand {
     }
 
     /**
-     * Ends the command. The filesystem fails its calls before this is called, so the tool first gets time to end by
-     * itself. A checkpointer that is killed in the middle could leave its process broken. One that writes from within
-     * its process must not be cancelled while there is time to let it end ({@link Checkpointer#writesInProcess}).
+     * Ends the command. The filesystem fails its calls before this is called, so the tool first gets time to end
+     * without a signal. A checkpointer that is killed in the middle could leave its process broken. One that writes
+     * from within its process must not be cancelled while there is time to let it end
+     * ({@link Checkpointer#writesInProcess}).
      */
     public void cancel() {
         cancelled = true;

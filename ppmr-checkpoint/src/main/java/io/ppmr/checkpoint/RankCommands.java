@@ -93,7 +93,7 @@ public final class RankCommands {
     }
 
     /**
-     * Returns the next command that has ended.
+     * Returns the next command that ended.
      *
      * @param atMost maximum time of the wait
      * @return its held rank, or empty if no further command ended in that time
@@ -147,7 +147,7 @@ public final class RankCommands {
     }
 
     /**
-     * Removes the commands that have ended by themselves, with any outcome.
+     * Removes the commands that ended by themselves, with any outcome.
      *
      * @return the ranks that they left held
      */
@@ -195,7 +195,7 @@ public final class RankCommands {
         return held;
     }
 
-    /** Removes a command if it has ended by then. Returns the rank that it left held. */
+    /** Removes a command if it ended by then. Returns the rank that it left held. */
     private Optional<HeldRank> awaitEnd(int rank, RankCommand command, long deadlineNs) throws InterruptedException {
         try (LogContext.Scope about = LogContext.rank(rank)) {
             HeldRank late = command.await(Duration.ofNanos(Math.max(0, deadlineNs - System.nanoTime())));
@@ -204,7 +204,7 @@ public final class RankCommands {
             }
             return Optional.ofNullable(late);
         } catch (CheckpointException | RuntimeException e) {
-            LOG.info("the {} of rank {} has ended: {}", name, rank, e.getMessage());
+            LOG.info("the {} of rank {} ended: {}", name, rank, e.getMessage());
             forget(rank);
             return Optional.empty();
         }

@@ -55,7 +55,7 @@ record RankPlace(Optional<RankNamespace> moved) {
             throws CheckpointException {
         Map<Integer, RankPlace> places = new LinkedHashMap<>();
         for (Map.Entry<Integer, List<ProcessIdentity>> rank : now.trees(roots).entrySet()) {
-            // The migration notices by itself that the rank is gone.
+            // The migration itself notices that the rank is gone.
             if (!rank.getValue().isEmpty()) {
                 places.put(rank.getKey(), of(rank.getKey(), rank.getValue(), now));
             }
@@ -121,7 +121,7 @@ record RankPlace(Optional<RankNamespace> moved) {
             throws CheckpointException {
         if (found.isEmpty()) {
             throw new CheckpointException("rank " + rank + ": the first thread of PID " + process.pid()
-                    + " has ended and others run, so its namespaces cannot be read, and CRIU cannot write such a"
+                    + " ended and others run, so its namespaces cannot be read, and CRIU cannot write such a"
                     + " process."
                     + " Remedy: have the program's first thread wait for the others (pthread_join(3))");
         }

@@ -18,7 +18,7 @@ final class RightsComparison {
     /** Maximum size of a rank's different rights that are compared with each other, in characters. */
     private static final int MAX_CHARS = 1 << 20;
 
-    private static final int TOLD = 4;
+    private static final int MAX_SHOWN_ROOTS = 4;
 
     /** Descriptors that any process can make by a system call without a privilege. */
     private static final Set<String> FREE_FOR_ALL = Set.of(
@@ -83,7 +83,9 @@ final class RightsComparison {
     private List<String> rootsOfOriginal() throws IOException, CheckpointException {
         List<String> roots = new ArrayList<>();
         try (RightsCursor originals = original.openBehindFiles()) {
-            for (String line = originals.next(); line != null && roots.size() < TOLD; line = originals.next()) {
+            for (String line = originals.next();
+                    line != null && roots.size() < MAX_SHOWN_ROOTS;
+                    line = originals.next()) {
                 if (RightsLine.isRoot(line)) {
                     roots.add(EscapedName.text(RightsLine.named(line)));
                 }

@@ -127,7 +127,7 @@ final class SettingsRestore {
         }
     }
 
-    /** Checks for a foreign signal. Only the first process of a copy has a parent, the tool, that has ended. */
+    /** Checks for a foreign signal. Only the first process of a copy has a parent, the tool, that ended. */
     private static void requireNoForeignSignal(HeldRank restored, LeftOut leftOut) throws CheckpointException {
         try {
             for (WaitingSignals signals : leftOut.signals()) {

@@ -57,7 +57,7 @@ final class SharedTables {
         if (order == 0 || order == BEFORE || order == AFTER) {
             return order == AFTER ? 1 : (int) -order;
         }
-        // A thread has ended, or the kernel does not answer. Then a table is read twice, and none is left out.
+        // A thread ended, or the kernel does not answer. Then a table is read twice, and none is left out.
         return Integer.compare(one, other);
     }
 }

@@ -70,7 +70,7 @@ record ThreadTimes(int thread, long runNs, long turns) {
         return Long.parseLong(text);
     }
 
-    /** Returns true if it shows a turn as soon as that begins. Otherwise it shows it when the turn has ended. */
+    /** Returns true if it shows a turn as soon as that begins. Otherwise it shows it when the turn ends. */
     boolean showsTurnsAtOnce() {
         return runNs > 0;
     }

@@ -126,7 +126,7 @@ final class ToolProcess {
         return process.isAlive() ? table.find(pid()) : Optional.empty();
     }
 
-    /** Returns the exit status, if it has ended. */
+    /** Returns the exit status, if it ended. */
     Optional<Integer> exitCode() {
         return process.isAlive() ? Optional.empty() : Optional.of(process.exitValue());
     }
@@ -140,7 +140,7 @@ final class ToolProcess {
         }
     }
 
-    /** Returns the tool's tree, itself first, or empty if it has ended. */
+    /** Returns the tool's tree, itself first, or empty if it ended. */
     List<ProcessIdentity> tree(ProcessSnapshot now) {
         return identity().map(now::tree).orElse(List.of());
     }
@@ -165,7 +165,7 @@ final class ToolProcess {
 
     /**
      * Returns the {@link #members} that are new since the last call, as far as a recent scan shows. It is cheap enough
-     * for frequent calls. There are none once the tool has ended.
+     * for frequent calls. There are none once the tool ended.
      */
     List<ProcessIdentity> newMembers() {
         if (!process.isAlive()) {
@@ -209,7 +209,7 @@ final class ToolProcess {
         return text.toString();
     }
 
-    /** Ends the tool and all its descendants, with time to end by itself. */
+    /** Ends the tool and all its descendants, with time to end without a signal. */
     void end(Duration grace, Duration terminateGrace, SignalSender signals) throws CheckpointException {
         requireEnd(signals.endPatiently(describe(), this::members, grace, terminateGrace, terminateGrace));
     }

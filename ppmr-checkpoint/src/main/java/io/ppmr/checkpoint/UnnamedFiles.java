@@ -27,7 +27,7 @@ public final class UnnamedFiles {
      * Returns the size of a process's open unnamed files that were not counted before. Mapped parts of in-memory files
      * are resident memory, and count there.
      *
-     * @throws IOException if they cannot be inspected; a process that has ended has none
+     * @throws IOException if they cannot be inspected; a process that ended has none
      */
     public long bytes(ProcessIdentity process) throws IOException {
         String folder = "/proc/" + process.pid() + "/fd";

@@ -216,7 +216,7 @@ class SharingCheckIT {
         assertContainsAll(
                 assertThrows(CheckpointException.class, () -> check().require(roots, true))
                         .getMessage(),
-                "PID " + roots.get(0).pid() + " (sharing-job) has threads that run and a first thread that has ended",
+                "PID " + roots.get(0).pid() + " (sharing-job) has threads that run and a first thread that ended",
                 "pthread_join(3)");
     }
 

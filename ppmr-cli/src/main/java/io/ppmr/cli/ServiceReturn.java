@@ -57,7 +57,7 @@ final class ServiceReturn {
      * @throws CommandFailure if the result of the migration is unknown
      */
     ExitCode follow(MigrationProgress last, Duration returnLimit, Duration endLimit) throws CommandFailure {
-        view.line("the service at " + socket + " has ended while it moved job " + started.job() + ": migration "
+        view.line("the service at " + socket + " ended while it moved job " + started.job() + ": migration "
                 + started.id() + ", " + (last == null ? "starting" : "last seen: " + MigrationText.of(last)));
         view.line("  its journal holds what was decided; its next start continues from there");
         view.line("  start it: systemctl start ppmr-source, or ppmr source --config " + configuration

@@ -85,8 +85,8 @@ final class Daemon {
             throws IOException, InterruptedException {
         // The units set this umask, too. Folders that users pass through get explicit modes (Folders).
         LibC.CALLS.umask(FOR_OWNER_ALONE);
-        tellNames();
-        tellKernel(KernelFeatures.here());
+        warnOfNameEncoding();
+        logMissingFeatures(KernelFeatures.here());
         config.chunkChoice().ifPresent(choice -> LOG.info("pool: {}", choice));
         // From now on SIGTERM and SIGINT end the wait below instead of the JVM.
         CountDownLatch end = new CountDownLatch(1);
@@ -114,7 +114,7 @@ final class Daemon {
                 watchdog.ready(limit -> complaint(service, control, limit), service::doing);
                 ready.run();
                 end.await();
-                LOG.info("told to end");
+                LOG.info("received a signal to end");
                 watchdog.stopping();
             }
             service.finish();
@@ -122,7 +122,7 @@ final class Daemon {
     }
 
     /** Warns of a locale in which the JVM cannot open files whose names have other characters than ASCII. */
-    private static void tellNames() {
+    private static void warnOfNameEncoding() {
         String names = System.getProperty("sun.jnu.encoding");
         if (!names.equals(StandardCharsets.UTF_8.name())) {
             LOG.warn(
@@ -134,10 +134,10 @@ final class Daemon {
     }
 
     /** Logs once the features that this kernel lacks, before anything depends on them. */
-    private static void tellKernel(KernelFeatures kernel) {
+    private static void logMissingFeatures(KernelFeatures kernel) {
         if (!kernel.missing().isEmpty()) {
             LOG.info(
-                    "Linux {} has no {}: what needs them is done the older way, or refused (ppmr doctor says which)",
+                    "Linux {} has no {}: what needs them is done the older way, or refused (ppmr doctor shows which)",
                     kernel.release(),
                     kernel.missing().stream().map(KernelFeatures.Feature::label).collect(Collectors.joining(", ")));
         }

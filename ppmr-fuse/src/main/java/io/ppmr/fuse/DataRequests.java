@@ -128,8 +128,8 @@ final class DataRequests {
         MEMORY.putInt(address + ANSWER_ERROR_OFFSET, Math.min(result, 0));
         MEMORY.putLong(address + UNIQUE_OFFSET, unique);
         if (LIBRARY.write(descriptor, address, lengthBytes) < 0) {
-            // ENOENT: the calling process was killed meanwhile. ENODEV: the mount was removed. No process waits for
-            // this answer.
+            // ENOENT: the calling process was killed in the meantime. ENODEV: the mount was removed. No process waits
+            // for this answer.
             LOG.debug("the kernel did not accept an answer of {} bytes: errno {}", lengthBytes, LibC.errno());
         }
     }

@@ -27,7 +27,7 @@ public final class KernelFeatures {
                 "pidfd_open",
                 "5.3",
                 "a signal is sent to the PID, and the start time is checked before and after; a running process is"
-                        + " stopped meanwhile"),
+                        + " stopped for that time"),
         /** Closing all descriptors at once: close_range(2). */
         CLOSE_RANGE("close_range", "5.9", "the helpers close one descriptor after the other"),
         /** The PID of a process in each of its PID namespaces: NSpid in proc_pid_status(5). */

@@ -340,7 +340,7 @@ public final class ProcFiles {
      * Returns whether a read of the JDK's failed because the process, thread or descriptor no longer exists. A process
      * without memory, which is about to end, fails with ESRCH; the JDK has no exception of its own for that.
      */
-    public static boolean saysGone(IOException e) {
+    public static boolean meansGone(IOException e) {
         return e instanceof NoSuchFileException
                 || String.valueOf(e.getMessage()).contains(LibC.CALLS.strerror(ESRCH));
     }

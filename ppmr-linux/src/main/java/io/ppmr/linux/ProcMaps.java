@@ -44,7 +44,7 @@ public final class ProcMaps {
                 }
             }
         } catch (IOException e) {
-            if (!ProcFiles.saysGone(e)) {
+            if (!ProcFiles.meansGone(e)) {
                 throw e;
             }
         }

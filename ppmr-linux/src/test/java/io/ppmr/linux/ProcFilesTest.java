@@ -68,10 +68,10 @@ class ProcFilesTest {
                 Thread.onSpinWait();
             }
             Path memory = Path.of("/proc", pid, "smaps_rollup");
-            assertTrue(ProcFiles.saysGone(assertThrows(IOException.class, () -> Files.readAllLines(memory))));
+            assertTrue(ProcFiles.meansGone(assertThrows(IOException.class, () -> Files.readAllLines(memory))));
             Path missing = Path.of("/proc/0/smaps");
-            assertTrue(ProcFiles.saysGone(assertThrows(IOException.class, () -> Files.readAllLines(missing))));
-            assertFalse(ProcFiles.saysGone(assertThrows(IOException.class, () -> Files.readAllLines(directory))));
+            assertTrue(ProcFiles.meansGone(assertThrows(IOException.class, () -> Files.readAllLines(missing))));
+            assertFalse(ProcFiles.meansGone(assertThrows(IOException.class, () -> Files.readAllLines(directory))));
         } finally {
             parent.destroyForcibly().waitFor();
         }

@@ -53,7 +53,7 @@ public final class OperatorView {
         this.inbox = new OperatorInbox(migrationId, migration);
     }
 
-    /** Adds an operator's decision. Returns false once the migration's thread has ended. */
+    /** Adds an operator's decision. Returns false once the migration's thread ended. */
     public boolean submit(OperatorInbox.PendingDecision call) {
         return inbox.submit(call);
     }

@@ -38,7 +38,8 @@ public interface RankSurroundings {
     Enclosure detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException;
 
     /**
-     * Removes the pods' network links for good. Copies may live, and this kernel must not acknowledge further packets.
+     * Removes the pods' network links permanently. Copies may live, and this kernel must not acknowledge further
+     * packets.
      */
     void disconnect(String move) throws IOException;
 

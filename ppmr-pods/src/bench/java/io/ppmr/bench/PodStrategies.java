@@ -146,15 +146,15 @@ final class PodStrategies {
     private void start(long memoryBytes) throws Exception {
         List<Integer> caps = knowsCap() ? List.of(CAP_MS, 0) : List.of(0);
         pod = a.runPod(POD, ADDRESS, "perl", "-e", SERVER, Long.toString(memoryBytes / PAGE_BYTES), "" + caps.size());
-        Conditions.until(LIMIT, "the pod listens", () -> a.said(pod).contains("listens"));
+        Conditions.until(LIMIT, "the pod listens", () -> a.output(pod).contains("listens"));
         for (int cap : caps) {
-            Path said = folder.resolve("peer-" + cap);
+            Path output = folder.resolve("peer-" + cap);
             String[] words = {"perl", "-e", PEER, ADDRESS + ":7000", Integer.toString(cap), end().toString()};
             new ProcessBuilder(third.words(words))
                     .redirectErrorStream(true)
-                    .redirectOutput(said.toFile())
+                    .redirectOutput(output.toFile())
                     .start();
-            peers.put(cap == 0 ? "tcp_rto_max_ms as it is" : "tcp_rto_max_ms " + cap, said);
+            peers.put(cap == 0 ? "tcp_rto_max_ms as it is" : "tcp_rto_max_ms " + cap, output);
         }
         awaitBeats();
     }
@@ -166,14 +166,14 @@ final class PodStrategies {
 
     /** Waits until each peer has had two hundred more answers. */
     private void awaitBeats() throws Exception {
-        for (Path said : peers.values()) {
-            long wanted = beats(said) + 2;
-            Conditions.until(LIMIT, "the pod answers: " + Files.readString(said), () -> beats(said) >= wanted);
+        for (Path output : peers.values()) {
+            long wanted = beats(output) + 2;
+            Conditions.until(LIMIT, "the pod answers: " + Files.readString(output), () -> beats(output) >= wanted);
         }
     }
 
-    private static long beats(Path said) throws IOException {
-        return Files.readString(said)
+    private static long beats(Path output) throws IOException {
+        return Files.readString(output)
                 .lines()
                 .filter(line -> line.startsWith("beat"))
                 .count();
@@ -185,10 +185,11 @@ final class PodStrategies {
         Files.createFile(end());
         Map<String, Double> gaps = new LinkedHashMap<>();
         for (Map.Entry<String, Path> peer : peers.entrySet()) {
-            Path said = peer.getValue();
-            Conditions.until(LIMIT, "the pod says how its memory is", () -> GAP.matcher(Files.readString(said))
-                    .find());
-            Matcher gap = GAP.matcher(Files.readString(said));
+            Path output = peer.getValue();
+            Conditions.until(
+                    LIMIT, "the pod reports the state of its memory", () -> GAP.matcher(Files.readString(output))
+                            .find());
+            Matcher gap = GAP.matcher(Files.readString(output));
             if (!gap.find() || gap.group(1).equals("wrong")) {
                 throw new IOException("the pod's memory is not what it was");
             }
@@ -239,7 +240,7 @@ final class PodStrategies {
                 .lines()
                 .filter(one -> one.contains(words))
                 .reduce((first, second) -> second)
-                .orElseThrow(() -> new IOException("the " + service + " has not said: " + words));
+                .orElseThrow(() -> new IOException("the " + service + " has not logged: " + words));
         long atMs = OffsetDateTime.parse(line.split(" ", 2)[0], LOG_TIME)
                 .toInstant()
                 .toEpochMilli();
@@ -328,7 +329,7 @@ final class PodStrategies {
 
     private void plugIn(Path network) throws Exception {
         b.run("ip", "link", "set", pod.link(), "master", "br0", "up");
-        b.run("nsenter", "--net=" + network, "--", programs.of("ppmr-pod-net").toString(), "tell", "eth0", ADDRESS);
+        b.run("nsenter", "--net=" + network, "--", programs.of("ppmr-pod-net").toString(), "announce", "eth0", ADDRESS);
     }
 
     private static void run(BridgedNode node, List<String> words) throws Exception {

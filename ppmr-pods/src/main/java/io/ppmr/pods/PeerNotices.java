@@ -47,7 +47,7 @@ final class PeerNotices {
     /** The addresses that are away, with the tokens of their return, by move. Guarded by this. */
     private final Map<String, Map<String, ReturnToken>> away = new HashMap<>();
     /** The notices that threads send now. No notice is sent twice at once. Guarded by this. */
-    private final Set<Notice> beingSaid = new HashSet<>();
+    private final Set<Notice> beingSent = new HashSet<>();
     /** Guarded by this. */
     private Thread rounds;
 
@@ -116,20 +116,20 @@ final class PeerNotices {
     /** Sends notices that the address is back. */
     synchronized void isBack(String move, String address, ReturnToken token) {
         leave(move, address);
-        sayToAll(move, address, Duration.ZERO, token);
+        submitToAll(move, address, Duration.ZERO, token);
     }
 
     private synchronized void rounds() {
         try {
             while (!away.isEmpty()) {
-                // Another service that shares these pods may have ended the move.
+                // The move may be over: another service can share these pods, and end it.
                 away.keySet().removeIf(underWay.negate());
-                away.forEach((move, all) -> all.forEach((address, token) -> sayToAll(move, address, LEASE, token)));
+                away.forEach((move, all) -> all.forEach((address, token) -> submitToAll(move, address, LEASE, token)));
                 long endNs = System.nanoTime() + RENEWED.toNanos();
-                Map<String, Map<String, ReturnToken>> told = new HashMap<>();
-                away.forEach((move, all) -> told.put(move, Map.copyOf(all)));
+                Map<String, Map<String, ReturnToken>> notified = new HashMap<>();
+                away.forEach((move, all) -> notified.put(move, Map.copyOf(all)));
                 for (long leftNs = RENEWED.toNanos();
-                        leftNs > 0 && told.equals(away);
+                        leftNs > 0 && notified.equals(away);
                         leftNs = endNs - System.nanoTime()) {
                     TimeUnit.NANOSECONDS.timedWait(this, leftNs);
                 }
@@ -141,7 +141,7 @@ final class PeerNotices {
         }
     }
 
-    private void sayToAll(String move, String address, Duration lease, ReturnToken token) {
+    private void submitToAll(String move, String address, Duration lease, ReturnToken token) {
         submit(new Notice(null, address, migrationOf(move), lease, token));
         peers.forEach(peer -> submit(new Notice(peer, address, migrationOf(move), lease, token)));
     }
@@ -152,12 +152,12 @@ final class PeerNotices {
     }
 
     private synchronized void submit(Notice notice) {
-        if (beingSaid.add(notice)) {
-            senders.execute(() -> say(notice));
+        if (beingSent.add(notice)) {
+            senders.execute(() -> send(notice));
         }
     }
 
-    private void say(Notice notice) {
+    private void send(Notice notice) {
         String whom = notice.peer() == null
                 ? "this node's pods"
                 : HostPort.participant(notice.peer().unresolved());
@@ -165,23 +165,23 @@ final class PeerNotices {
             if (notice.peer() == null) {
                 here.onNotice(notice.message());
             } else {
-                tell(notice);
+                sendToPeer(notice);
             }
         } catch (IOException | RequestException e) {
             log.write(
                     whom,
-                    whom + " cannot be told that address " + notice.address()
+                    whom + " cannot be notified that address " + notice.address()
                             + (notice.lease().isZero() ? " is back" : " is away")
                             + ", so connections of peers there may"
                             + " take longer to continue: " + e.getMessage());
         } finally {
             synchronized (this) {
-                beingSaid.remove(notice);
+                beingSent.remove(notice);
             }
         }
     }
 
-    private void tell(Notice notice) throws IOException {
+    private void sendToPeer(Notice notice) throws IOException {
         Message answer = new Connector(notice.peer().lookUp(), key, CONNECT_LIMIT)
                 .request(notice::message, ControlMessage::read, ANSWER_LIMIT);
         if (answer instanceof ControlMessage.Refuse refuse) {

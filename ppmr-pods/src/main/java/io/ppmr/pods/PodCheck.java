@@ -77,18 +77,18 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
                         "pod-timers",
                         "no more than a second lies between two tries of a pod's TCP (" + RTO_MAX + ")",
                         "this kernel has no " + RTO_MAX
-                                + ": a peer that is not told that an address is away may continue"
+                                + ": a peer that is not notified that an address is away may continue"
                                 + " only after as long as the pause took",
                         "Linux 6.15 has it")
                 .asWarning());
         findings.add(Finding.failUnless(
                 LibC.listsTrackedConnections(),
                 "pod-conntrack",
-                "the kernel lists tracked connections, for which CRIU asks in a pod's network",
+                "the kernel lists tracked connections, which CRIU queries in a pod's network",
                 "the kernel has no nf_conntrack_netlink and cannot load it, and CRIU checkpoints no pod without it",
                 "modprobe nf_conntrack_netlink, or a kernel that has it"));
-        boolean isTold = addPeers(findings);
-        addPods(findings, isQuiet && isTold);
+        boolean arePeersReachable = addPeers(findings);
+        addPods(findings, isQuiet && arePeersReachable);
         return findings;
     }
 
@@ -99,7 +99,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
                     run("unshare", "--mount", "--", "sh", "-ec", LOOK, "sh", bridge)
                             .output());
         } catch (IOException e) {
-            return Finding.warn("pod-bridge", bridge + " cannot be looked at: " + e.getMessage(), "run it as root");
+            return Finding.warn("pod-bridge", bridge + " cannot be inspected: " + e.getMessage(), "run it as root");
         }
     }
 
@@ -150,7 +150,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
                     "pod-peers",
                     "no node is notified when a pod's address is away, so peers on other nodes wait longer and"
                             + " longer, or"
-                            + " give up",
+                            + " fail",
                     "name the targets of the nodes with pods in peers of [pod_runtime]"));
             return false;
         }
@@ -162,12 +162,12 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
                         .control()
                         .channel()
                         .close();
-                findings.add(Finding.ok("pod-peers", name + " can be told when a pod's address is away"));
+                findings.add(Finding.ok("pod-peers", name + " can be notified when a pod's address is away"));
             } catch (IOException e) {
                 all = false;
                 findings.add(Finding.warn(
                         "pod-peers",
-                        name + " cannot be told when a pod's address is away: " + e.getMessage(),
+                        name + " cannot be notified when a pod's address is away: " + e.getMessage(),
                         "start its target, or take it out of peers of [pod_runtime]"));
             }
         }
@@ -185,7 +185,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
                 }
             } catch (IOException e) {
                 findings.add(Finding.warn(
-                        "pod", settings.directory() + " cannot be looked at: " + e.getMessage(), "run it as root"));
+                        "pod", settings.directory() + " cannot be inspected: " + e.getMessage(), "run it as root"));
             }
         }
         ProcessTable processes = new ProcessTable();
@@ -199,7 +199,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
                 } catch (IOException e) {
                     findings.add(Finding.warn(
                             "pod",
-                            "pod " + pod.fullName() + " cannot be looked at: " + e.getMessage(),
+                            "pod " + pod.fullName() + " cannot be inspected: " + e.getMessage(),
                             "run it as root; install iproute2"));
                 }
             }
@@ -246,15 +246,15 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
         if (soon.isEmpty()) {
             return Optional.empty();
         }
-        String text = "pod " + pod + ": a connection asks within " + (long) Math.ceil(soon.first())
+        String text = "pod " + pod + ": a connection checks within " + (long) Math.ceil(soon.first())
                 + " s whether its peer is there (keepalive)";
         return Optional.of(
                 isQuiet
                         ? Finding.ok("pod-keepalive", text + "; while a pod is held neither end does")
                         : Finding.warn(
                                 "pod-keepalive",
-                                text + ", and may give up while a pod is held",
-                                "see to pod-quiet and pod-peers, or have the program ask more rarely"));
+                                text + ", and may fail while a pod is held",
+                                "see to pod-quiet and pod-peers, or have the program check more rarely"));
     }
 
     private static String in(Path network, String... words) throws IOException {

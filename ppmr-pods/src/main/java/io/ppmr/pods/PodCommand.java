@@ -144,7 +144,7 @@ public final class PodCommand implements Runnable {
             PodStatus pod = client.runPod(order);
             out().println(
                             pod.init() == 0
-                                    ? "pod " + pod.name() + " has ended already: its command was over at once"
+                                    ? "pod " + pod.name() + " ended already: its command was over at once"
                                     : "pod " + pod.name() + " runs at " + pod.address() + ", its init is PID "
                                             + pod.init());
             if (watch.isPresent()) {
@@ -274,7 +274,7 @@ public final class PodCommand implements Runnable {
         // A connection carries one request.
         for (String name : stopped.job == null ? List.of(stopped.name) : namesOf(stopped.job, socket)) {
             try (PodClient client = new PodClient(socket.path())) {
-                out().println("pod " + client.stopPod(name).name() + " has ended");
+                out().println("pod " + client.stopPod(name).name() + " ended");
             }
         }
     }

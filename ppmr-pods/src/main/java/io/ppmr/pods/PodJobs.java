@@ -58,7 +58,7 @@ public record PodJobs(Pods pods, Map<String, Checkpointer> checkpointers) implem
         try {
             return pods.running();
         } catch (IOException e) {
-            LOG.warn("the pods of this node cannot be looked at: {}", e.getMessage());
+            LOG.warn("the pods of this node cannot be inspected: {}", e.getMessage());
             return List.of();
         }
     }

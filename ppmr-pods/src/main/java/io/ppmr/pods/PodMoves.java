@@ -185,7 +185,7 @@ final class PodMoves implements RankSurroundings {
         return pods.running().stream()
                 .filter(pod -> init.equals(pod.init()))
                 .findFirst()
-                .orElseThrow(() -> new IOException("PID " + init.pid() + " is no longer a pod's init: it has ended"));
+                .orElseThrow(() -> new IOException("PID " + init.pid() + " is no longer a pod's init: it ended"));
     }
 
     private Path networkOf(PodRecord pod) {
@@ -415,7 +415,7 @@ final class PodMoves implements RankSurroundings {
                 .filter(coming -> coming.uid() == facts.uid()
                         && coming.name().equals(facts.specification().name()))
                 .findFirst()
-                .orElseThrow(() -> new IOException("nothing is known of the pod that has come by migration " + move));
+                .orElseThrow(() -> new IOException("nothing is known of the pod that arrived by migration " + move));
         // The PID is valid, because the migration holds the pod.
         if (PodRuntime.number(Path.of("/proc", Integer.toString(init.pid()), "ns", "net")) != pod.network()
                 || !processes.isAlive(init)) {
@@ -485,7 +485,7 @@ final class PodMoves implements RankSurroundings {
                     .isPresent();
         } catch (AccessDeniedException e) {
             // Root can read every process of a pod. An unreadable process is protected by a security module.
-            LOG.debug("{} may not be looked at, and belongs to no pod", process, e);
+            LOG.debug("{} may not be inspected, and belongs to no pod", process, e);
             return false;
         }
     }

@@ -55,15 +55,15 @@ final class PodPeers {
      *
      * @return the number of pods here that are peers
      */
-    synchronized int onNotice(ControlMessage.AddressAway said) throws IOException, RequestException {
-        Optional<Ipv4Address> known = Ipv4Address.parse(said.address());
+    synchronized int onNotice(ControlMessage.AddressAway notice) throws IOException, RequestException {
+        Optional<Ipv4Address> known = Ipv4Address.parse(notice.address());
         Optional<PodTemplate> granting = known.flatMap(pods::granting);
         if (granting.isEmpty()) {
             throw new RequestException("no [pods.NAME] of this node grants that address: write the same templates on"
                     + " all nodes of the pods' network");
         }
         Ipv4Address address = known.get();
-        boolean isBack = said.leaseMs() == 0;
+        boolean isBack = notice.leaseMs() == 0;
         List<PodRecord> peers = new ArrayList<>();
         for (PodRecord pod : pods.running()) {
             if (!pod.address().equals(address.toString())) {
@@ -72,17 +72,17 @@ final class PodPeers {
                 throw new RequestException("pod " + pod.fullName() + " has that address here, and nothing moves it");
             }
         }
-        String lock = isBack ? new ReturnToken(said.token()).digest() : said.token();
+        String lock = isBack ? new ReturnToken(notice.token()).digest() : notice.token();
         Map<String, Lease> all = leases.computeIfAbsent(address, one -> new HashMap<>());
         Lease last = all.get(lock);
         if (last == null && all.size() == MOST_LEASES) {
-            throw new RequestException("more than " + MOST_LEASES + " migrations say of that address that it is away:"
+            throw new RequestException("more than " + MOST_LEASES + " migrations report that address as away:"
                     + " find the node that has the key, and is none of them");
         }
         if (isBack) {
-            isBack(address, said.migrationId(), all, lock, peers);
+            isBack(address, notice.migrationId(), all, lock, peers);
         } else if (last == null || !last.isBack()) {
-            isAway(address, said, all, granting.get(), peers);
+            isAway(address, notice, all, granting.get(), peers);
         }
         return peers.size();
     }
@@ -96,15 +96,15 @@ final class PodPeers {
             // The kernel ends the leases of an earlier run of this service.
             LOG.debug("no notice with that token that address {} is away; it stays away", address);
         } else if (all.values().stream().noneMatch(PodPeers::isAway)) {
-            peers.forEach(pod -> speakTo(address, pod));
+            peers.forEach(pod -> unmute(address, pod));
             LOG.info(
-                    "address {} is back by migration {}: {} pods here speak to it again",
+                    "address {} is back by migration {}: {} pods here send to it again",
                     address,
                     migration,
                     peers.size());
         } else {
             LOG.warn(
-                    "address {} is back by migration {}, and another one says that it is away: pods here wait",
+                    "address {} is back by migration {}, and another one keeps it away: pods here wait",
                     address,
                     migration);
         }
@@ -116,15 +116,15 @@ final class PodPeers {
 
     private void isAway(
             Ipv4Address address,
-            ControlMessage.AddressAway said,
+            ControlMessage.AddressAway notice,
             Map<String, Lease> all,
             PodTemplate template,
             List<PodRecord> peers)
             throws IOException {
         long nowNs = System.nanoTime();
         boolean first = all.values().stream().noneMatch(PodPeers::isAway);
-        long leaseNs = TimeUnit.MILLISECONDS.toNanos(said.leaseMs());
-        all.put(said.token(), new Lease(said.migrationId(), nowNs + leaseNs, false));
+        long leaseNs = TimeUnit.MILLISECONDS.toNanos(notice.leaseMs());
+        all.put(notice.token(), new Lease(notice.migrationId(), nowNs + leaseNs, false));
         watchLeases();
         // Another service of this node may have set a lease in the same kernel, which must not be shortened.
         long longestNs = all.values().stream()
@@ -136,7 +136,7 @@ final class PodPeers {
             LOG.info(
                     "address {} is away by migration {}: {} pods here wait for it",
                     address,
-                    said.migrationId(),
+                    notice.migrationId(),
                     peers.size());
         }
     }
@@ -182,12 +182,12 @@ final class PodPeers {
         }
     }
 
-    private void speakTo(Ipv4Address address, PodRecord pod) {
+    private void unmute(Ipv4Address address, PodRecord pod) {
         try {
             quiet.unmuteTowards(networkOf(pod), address);
         } catch (IOException e) {
             LOG.warn(
-                    "pod {}: it speaks to {} again only when the lease ends: {}",
+                    "pod {}: it sends to {} again only when the lease ends: {}",
                     pod.fullName(),
                     address,
                     e.getMessage());
@@ -253,13 +253,13 @@ final class PodPeers {
         leases.values().removeIf(Map::isEmpty);
         over.forEach((address, migration) -> {
             LOG.warn(
-                    "the lease for address {}, away by migration {}, has ended: the pods here send to it again",
+                    "the lease for address {}, away by migration {}, ended: the pods here send to it again",
                     address,
                     migration);
             try {
                 pods.running().stream()
                         .filter(pod -> !pod.address().equals(address.toString()))
-                        .forEach(pod -> speakTo(address, pod));
+                        .forEach(pod -> unmute(address, pod));
             } catch (IOException e) {
                 LOG.warn("empty tables for address {} stay in the pods here: {}", address, e.getMessage());
             }

@@ -22,7 +22,7 @@ import java.util.Map;
  *   {"request": "pod_exec", "order": {...}, "detached": false}
  *                                          "executed"; the order as for pod_run, its name the pod's
  *   {"request": "pod_show", "name": NAME}  "pod"
- *   {"request": "pod_stop", "name": NAME}  "pod", as it has ended
+ *   {"request": "pod_stop", "name": NAME}  "pod", as it ended
  *   {"request": "pod_list", "lines": false}
  *                                          "pods"; with lines "lines", for people
  * </pre>
@@ -91,7 +91,7 @@ public record PodRequests(Pods pods) {
     private void list(ControlRequest.Shown request, PodUser caller, Exchange with)
             throws IOException, RequestException {
         List<PodStatus> found = pods.list(caller);
-        with.say(request.lines() ? ControlProtocol.LINES : PODS, request.lines() ? PodStatus.lines(found) : found);
+        with.send(request.lines() ? ControlProtocol.LINES : PODS, request.lines() ? PodStatus.lines(found) : found);
     }
 
     private void execute(Execute request, PodUser caller, Exchange with) throws IOException, RequestException {
@@ -99,12 +99,12 @@ public record PodRequests(Pods pods) {
             throw new RequestException("there is no command to run in the pod: give one behind --");
         }
         try (OutputBudget.BudgetShare output = OUTPUTS.open()) {
-            with.say(EXECUTED, pods.execute(caller, request.order(), request.detached(), output));
+            with.send(EXECUTED, pods.execute(caller, request.order(), request.detached(), output));
         }
     }
 
     private static <T> ControlRequest<T> request(Class<T> fields, String key, Question<T> question) {
-        return request(fields, (request, caller, with) -> with.say(key, question.answer(request, caller)));
+        return request(fields, (request, caller, with) -> with.send(key, question.answer(request, caller)));
     }
 
     private static <T> ControlRequest<T> request(Class<T> fields, Work<T> work) {
@@ -112,9 +112,9 @@ public record PodRequests(Pods pods) {
             try {
                 work.carryOut(request, caller(with), with);
             } catch (RequestException e) {
-                with.say(ControlProtocol.REFUSED, e.getMessage());
+                with.send(ControlProtocol.REFUSED, e.getMessage());
             } catch (IOException e) {
-                with.say(ControlProtocol.ERROR, e.getMessage());
+                with.send(ControlProtocol.ERROR, e.getMessage());
             }
         });
     }

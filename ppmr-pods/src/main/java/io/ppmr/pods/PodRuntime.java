@@ -181,9 +181,9 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
 
     /** Announces the addresses to the network by ARP. Waits until the pod's end of the veth pair is up. */
     void announce(PodRecord pod, Path network) throws IOException {
-        String tell = "\"$1\" tell " + NETWORK_LINK + " "
+        String command = "\"$1\" announce " + NETWORK_LINK + " "
                 + String.join(" ", pod.addresses().all());
-        inNetwork(network, List.of(tell)).requireOutput();
+        inNetwork(network, List.of(command)).requireOutput();
     }
 
     /** Runs lines of sh(1) in a network, in which {@code $1} is ppmr-pod-net. */
@@ -220,7 +220,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
      * addresses.
      */
     Map<String, Set<String>> whoHas(String bridge, Collection<String> addresses) throws IOException {
-        List<String> words = new ArrayList<>(List.of(podNet.toString(), "ask", bridge, Integer.toString(ASK_MS)));
+        List<String> words = new ArrayList<>(List.of(podNet.toString(), "query", bridge, Integer.toString(ASK_MS)));
         words.addAll(addresses);
         return result(words, LIMIT)
                 .requireOutput()

@@ -26,13 +26,13 @@ final class PodWatch {
 
     private final Path socket;
     private final PrintWriter out;
-    private final CompletableFuture<Void> told = new CompletableFuture<>();
+    private final CompletableFuture<Void> endRequested = new CompletableFuture<>();
 
     PodWatch(Path socket, InputStream input, PrintWriter out) {
         this.socket = socket;
         this.out = out;
         for (String signal : new String[] {"TERM", "INT", "HUP"}) {
-            ProcessSignals.on(signal, () -> told.complete(null));
+            ProcessSignals.on(signal, () -> endRequested.complete(null));
         }
         LogContext.thread(() -> awaitEnd(input), "ppmr-input").start();
     }
@@ -44,9 +44,9 @@ final class PodWatch {
             }
         } catch (IOException e) {
             // The client is gone. This counts as the end of the input.
-            out.println("ppmr: the standard input broke off: " + e.getMessage());
+            out.println("ppmr: the standard input failed: " + e.getMessage());
         }
-        told.complete(null);
+        endRequested.complete(null);
     }
 
     /** Waits until a pod arrives. Throws after the time limit. */
@@ -71,8 +71,8 @@ final class PodWatch {
         CompletableFuture<ProcessHandle> end = ProcessHandle.of(pod.init())
                 .map(ProcessHandle::onExit)
                 .orElseGet(() -> CompletableFuture.completedFuture(null));
-        CompletableFuture.anyOf(end, told).join();
-        if (!told.isDone() || !stopped(pod)) {
+        CompletableFuture.anyOf(end, endRequested).join();
+        if (!endRequested.isDone() || !stopped(pod)) {
             out.println("ppmr-pod " + pod.name() + " gone");
             out.flush();
         }
@@ -102,7 +102,7 @@ final class PodWatch {
             }
             if (System.nanoTime() - deadlineNs >= 0) {
                 throw new IOException("pod " + pod.name() + " is being moved for " + END_LIMIT.toSeconds()
-                        + " s already, and cannot be ended meanwhile. Remedy: ppmr pod stop, when it is over");
+                        + " s already, and cannot be ended during the move. Remedy: ppmr pod stop, when it is over");
             }
             LockSupport.parkNanos(LOOK_NS);
         }

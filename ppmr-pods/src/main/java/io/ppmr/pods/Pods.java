@@ -391,17 +391,17 @@ public final class Pods {
     }
 
     /** Describes a letter and an errno, which the user could have forged, in words. */
-    private static String whyNotBegun(PodRecord pod, String said) {
+    private static String whyNotBegun(PodRecord pod, String failure) {
         String what =
-                switch (said.isEmpty() ? ' ' : said.charAt(0)) {
+                switch (failure.isEmpty() ? ' ' : failure.charAt(0)) {
                     case 'd' -> "the directory";
                     case 'i' -> "the input";
                     case 'o' -> "the output";
                     case 'e' -> "the error output";
                     default -> "the command";
                 };
-        String why = said.matches("[a-z]\\d{1,4}")
-                ? LibC.CALLS.strerror(Integer.parseInt(said.substring(1)))
+        String why = failure.matches("[a-z]\\d{1,4}")
+                ? LibC.CALLS.strerror(Integer.parseInt(failure.substring(1)))
                 : "for a reason that is not known";
         return "the command of pod " + pod.fullName() + " cannot begin: " + what + ": " + why
                 + ". Remedy: name what is there in the pod, and what its user may use";
@@ -563,7 +563,7 @@ public final class Pods {
             LOG.info("pod {} was ended; user {} has asked for it", pod.fullName(), caller.user());
             return PodStatus.ended(pod);
         } catch (CheckpointException e) {
-            throw new IOException("pod " + pod.fullName() + " cannot be told to end: " + e.getMessage(), e);
+            throw new IOException("pod " + pod.fullName() + " cannot be signalled to end: " + e.getMessage(), e);
         } finally {
             release(pod.id());
         }
@@ -631,9 +631,9 @@ public final class Pods {
     private void removeOrWarn(PodRecord ended) {
         try {
             remove(folderOf(ended), ended);
-            LOG.info("pod {} has ended and was taken away", ended.fullName());
+            LOG.info("pod {} ended and was removed", ended.fullName());
         } catch (IOException e) {
-            log.write(ended.id(), "what is left of pod " + ended.fullName() + " stays behind: " + e.getMessage());
+            log.write(ended.id(), "the rest of pod " + ended.fullName() + " stays behind: " + e.getMessage());
         } finally {
             release(ended.id());
         }
@@ -655,7 +655,7 @@ public final class Pods {
         try {
             return take(pod);
         } catch (IOException e) {
-            log.write(pod.id(), "pod " + pod.fullName() + " cannot be looked at: " + e.getMessage());
+            log.write(pod.id(), "pod " + pod.fullName() + " cannot be inspected: " + e.getMessage());
             return false;
         }
     }
@@ -665,7 +665,7 @@ public final class Pods {
             remove(folderOf(planned), PodRecord.read(folderOf(planned)).orElse(planned));
         } catch (IOException e) {
             cause.addSuppressed(e);
-            LOG.warn("what is left of pod {} is taken away later: {}", planned.fullName(), e.getMessage());
+            LOG.warn("the rest of pod {} is removed later: {}", planned.fullName(), e.getMessage());
         }
     }
 
@@ -711,7 +711,7 @@ public final class Pods {
                 lock.close();
             }
         } catch (IOException e) {
-            LOG.warn("the lock of pod {} cannot be given up: {}", id, e.getMessage());
+            LOG.warn("the lock of pod {} cannot be released: {}", id, e.getMessage());
         }
     }
 
@@ -723,7 +723,7 @@ public final class Pods {
         try {
             return records();
         } catch (IOException e) {
-            log.write("records", "the pods of this node cannot be looked at: " + e.getMessage());
+            log.write("records", "the pods of this node cannot be inspected: " + e.getMessage());
             return List.of();
         }
     }

@@ -178,7 +178,7 @@ final class MovingNode {
 
     /** Configures its services to notify others when a pod's address is away. Call it before they start. */
     void tellPeers(List<String> endpoints) {
-        node.tellPeers(endpoints);
+        node.notifyPeers(endpoints);
     }
 
     String address() {
@@ -263,7 +263,7 @@ final class MovingNode {
     }
 
     String said(PodStatus pod) throws IOException {
-        return node.said(pod);
+        return node.output(pod);
     }
 
     List<PodStatus> list(String service) throws IOException, RequestException {

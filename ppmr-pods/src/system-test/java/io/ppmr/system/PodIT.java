@@ -392,7 +392,7 @@ class PodIT {
         PpmrCommand shown = PpmrCommand.run("pod", "show", "--socket", socket, "1/typed");
         assertTrue(shown.said().contains("10.20.0.10, 02:50:0a:14:00:0a"), shown.said());
         PpmrCommand stopped = PpmrCommand.run("pod", "stop", "--socket", socket, "1/typed");
-        assertEquals("pod 1/typed has ended", stopped.said());
+        assertEquals("pod 1/typed ended", stopped.said());
         requireNothingLeft(a);
         assertEquals(
                 4, PpmrCommand.run("pod", "show", "--socket", socket, "1/typed").exitCode());

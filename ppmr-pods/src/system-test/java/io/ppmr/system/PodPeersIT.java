@@ -263,7 +263,7 @@ class PodPeersIT {
         assertTrue(moved.succeeded(), moved.output());
         requireItGoesOnSoon(b, cableIn);
         // A peer that does not answer is named, and delays no other.
-        assertTrue(a.source().log().contains("10.20.0.209:7411 cannot be told that address 10.20.0.12 is away"));
+        assertTrue(a.source().log().contains("10.20.0.209:7411 cannot be notified that address 10.20.0.12 is away"));
     }
 
     /** Its timers run then, and its connection outlives a pause that is short. */
@@ -417,8 +417,8 @@ class PodPeersIT {
         String said = doctor();
         assertTrue(said.contains("br0 has a MAC address of its own, 02:51:00:00:00:01"), said);
         assertTrue(said.contains("nftables can keep pods quiet"), said);
-        assertTrue(said.contains(c.endpoint() + " can be told when a pod's address is away"), said);
-        assertTrue(said.contains("10.20.0.209:7411 cannot be told when a pod's address is away"), said);
+        assertTrue(said.contains(c.endpoint() + " can be notified when a pod's address is away"), said);
+        assertTrue(said.contains("10.20.0.209:7411 cannot be notified when a pod's address is away"), said);
         assertTrue(said.contains("pod 1/client: tcp_retries2 is 200\n"), said);
         a.runIn(client, "sh", "-c", "echo 5 >/proc/sys/net/ipv4/tcp_retries2");
         assertTrue(doctor().contains("pod 1/client: tcp_retries2 is 5, and each try during a pause counts"));
@@ -430,7 +430,7 @@ class PodPeersIT {
                 """);
         a.await(idle, "idle");
         Conditions.until(MovingNode.LIMIT, "doctor sees that it asks", () -> doctor().contains(
-                        "pod 1/idle: a connection asks within "));
+                        "pod 1/idle: a connection checks within "));
     }
 
     /** Runs on node a, and returns the answer of the service at c, or the reason for its lack. */

@@ -79,7 +79,7 @@ public final class AnnouncedJobs implements JobSource {
         void take(Path of) throws IOException {
             if (--ranks < 0) {
                 throw new IOException("the user has announced more than " + MAX_RANKS
-                        + " ranks; those after them, such as " + of + ", are not looked at");
+                        + " ranks; those after them, such as " + of + ", are not read");
             }
         }
     }
@@ -238,9 +238,7 @@ public final class AnnouncedJobs implements JobSource {
             for (Path folder : folders) {
                 String name = folder.getFileName().toString();
                 if (++looked > MAX_JOBS) {
-                    log.write(
-                            "too many",
-                            users + " has more than " + MAX_JOBS + " names; further ones are not looked at");
+                    log.write("too many", users + " has more than " + MAX_JOBS + " names; further ones are not read");
                     break;
                 }
                 if (name.matches(NAME) && hasRanks(new JobName(uid, name), share)) {

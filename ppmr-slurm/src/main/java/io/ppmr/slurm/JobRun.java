@@ -130,9 +130,9 @@ public abstract class JobRun {
     }
 
     private void handle(RunEvent event) throws IOException, InterruptedException {
-        if (event instanceof RunEvent.StepOutput said) {
-            if (!onOutput(said.step(), said.line())) {
-                setting.err().println(said.line());
+        if (event instanceof RunEvent.StepOutput output) {
+            if (!onOutput(output.step(), output.line())) {
+                setting.err().println(output.line());
             }
         } else if (event instanceof RunEvent.StepEnded ended) {
             ended(ended.step(), ended.status());

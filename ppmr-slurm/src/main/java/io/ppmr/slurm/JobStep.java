@@ -85,7 +85,7 @@ final class JobStep {
                 events.add(new RunEvent.StepOutput(this, line));
             }
         } catch (IOException e) {
-            LOG.warn("the output of {} broke off: {}", what, e.getMessage());
+            LOG.warn("the output of {} failed: {}", what, e.getMessage());
         }
         try {
             // No limit here: Slurm's time limit ends the batch step and srun with it.
@@ -113,7 +113,7 @@ final class JobStep {
         try {
             process.getOutputStream().close();
         } catch (IOException e) {
-            LOG.debug("{} has ended before its input", what, e);
+            LOG.debug("{} ended before its input", what, e);
         }
     }
 

@@ -143,13 +143,13 @@ public final class MpiRun extends JobRun {
         return kept.matches();
     }
 
-    private void kept(JobStep keeper, Matcher said) throws IOException, InterruptedException {
+    private void kept(JobStep keeper, Matcher line) throws IOException, InterruptedException {
         for (Pod pod : pods) {
-            if (keeper.equals(pod.keeper) && said.group(1) == null) {
+            if (keeper.equals(pod.keeper) && line.group(1) == null) {
                 pod.gone = true;
             } else if (keeper.equals(pod.keeper)) {
-                pod.address = Ipv4Address.parse(said.group(1)).orElse(null);
-                pod.prefixBits = Integer.parseInt(said.group(2));
+                pod.address = Ipv4Address.parse(line.group(1)).orElse(null);
+                pod.prefixBits = Integer.parseInt(line.group(2));
             }
         }
         if (launcher == null && !ending && pods.stream().allMatch(pod -> pod.address != null)) {
@@ -239,7 +239,7 @@ public final class MpiRun extends JobRun {
 
     @Override
     void end() {
-        print("told to end: the job and its pods are ended");
+        print("received a signal to end: the job and its pods are ended");
         endAll();
     }
 
@@ -278,7 +278,7 @@ public final class MpiRun extends JobRun {
     @Override
     void look() throws IOException, InterruptedException {
         if (ending && System.nanoTime() - endNs >= 0) {
-            print("after " + END_LIMIT.toSeconds() + " s these steps have not ended, and are given up: "
+            print("after " + END_LIMIT.toSeconds() + " s these steps have not ended, and are no longer waited for: "
                     + String.join(", ", steps.stream().map(JobStep::what).toList()));
             steps.forEach(JobStep::stop);
             steps.clear();

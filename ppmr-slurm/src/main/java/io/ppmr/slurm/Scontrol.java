@@ -44,16 +44,16 @@ public final class Scontrol {
     /**
      * Lists the nodes that are set to drain. If the controller does not answer, the list is empty until the next query.
      *
-     * @param say receives the reason if it does not answer
+     * @param messages receives the reason if it does not answer
      */
-    List<String> going(List<String> names, Consumer<String> say) throws InterruptedException {
+    List<String> going(List<String> names, Consumer<String> messages) throws InterruptedException {
         try {
             return nodes(names).stream()
                     .filter(NodeState::going)
                     .map(NodeState::name)
                     .toList();
         } catch (IOException e) {
-            say.accept(e.getMessage());
+            messages.accept(e.getMessage());
             return List.of();
         }
     }
@@ -65,15 +65,15 @@ public final class Scontrol {
      * @param names the nodes that the job can leave
      * @param what the word for the moved thing in messages
      */
-    List<String> meant(List<String> names, String what, Consumer<String> say) throws InterruptedException {
-        List<String> going = going(names, say);
+    List<String> meant(List<String> names, String what, Consumer<String> messages) throws InterruptedException {
+        List<String> going = going(names, messages);
         if (!going.isEmpty()) {
             return going;
         }
         if (names.size() == 1) {
             return names;
         }
-        say.accept(
+        messages.accept(
                 names.isEmpty()
                         ? "there is no " + what + " left to be moved"
                         : "which node? None of " + String.join(", ", names)
@@ -132,12 +132,12 @@ public final class Scontrol {
      *
      * @param gone names the released nodes in messages
      */
-    void giveBack(String job, List<String> kept, String gone, Consumer<String> say) throws InterruptedException {
+    void giveBack(String job, List<String> kept, String gone, Consumer<String> messages) throws InterruptedException {
         try {
             shrink(job, kept);
-            say.accept("the job has given back " + gone);
+            messages.accept("the job has given back " + gone);
         } catch (IOException e) {
-            say.accept(gone + " stays in the allocation: " + e.getMessage());
+            messages.accept(gone + " stays in the allocation: " + e.getMessage());
         }
     }
 

@@ -108,10 +108,10 @@ public final class SlurmPart implements ServicePart {
                     throw new IOException("this source takes no announced jobs: [announcements] directory is not in its"
                             + " configuration");
                 }
-                with.say(ANNOUNCING, announced.get().folderOf(with.user()).toString());
+                with.send(ANNOUNCING, announced.get().folderOf(with.user()).toString());
             } catch (IOException e) {
                 LOG.warn("user {} has no folder for announcements: {}", with.user(), e.getMessage());
-                with.say(ControlProtocol.ERROR, "there is no folder for your announcements: " + e.getMessage());
+                with.send(ControlProtocol.ERROR, "there is no folder for your announcements: " + e.getMessage());
             }
         }
     }

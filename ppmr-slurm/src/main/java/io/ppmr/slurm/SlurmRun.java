@@ -58,7 +58,7 @@ public final class SlurmRun extends JobRun {
 
     @Override
     void end() {
-        print("told to end: the ranks are ended");
+        print("received a signal to end: the ranks are ended");
         stopping = true;
         steps.forEach(JobStep::stop);
     }
@@ -233,7 +233,7 @@ public final class SlurmRun extends JobRun {
                 throw new CommandFailure(
                         ExitCode.USAGE,
                         "the job has " + nodes.size() + " nodes, of which " + spares
-                                + " are to be spare: ask for one node"
+                                + " must be spare: request one node"
                                 + " more than the ranks need (sbatch --nodes), and give --spares of at least 1");
             }
             List<String> computing = nodes.subList(spares, nodes.size());
@@ -241,7 +241,7 @@ public final class SlurmRun extends JobRun {
             if (wantedTasks == null && !perNode.matches("[1-9]\\d{0,5}")) {
                 throw new CommandFailure(
                         ExitCode.USAGE,
-                        "how many ranks? Give --ntasks, or ask for the job with sbatch --ntasks-per-node");
+                        "how many ranks? Give --ntasks, or request the job with sbatch --ntasks-per-node");
             }
             int tasks = wantedTasks == null ? Integer.parseInt(perNode) * computing.size() : wantedTasks;
             if (tasks < computing.size()) {

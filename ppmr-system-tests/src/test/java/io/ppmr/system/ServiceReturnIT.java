@@ -66,10 +66,7 @@ class ServiceReturnIT {
             String said = services.log("migrate");
             assertEquals(ROLLED_BACK, exitCode, said);
             requireWords(
-                    said,
-                    "has ended while it moved job replay: migration ",
-                    "systemctl start ppmr-source",
-                    "rolled back");
+                    said, " ended while it moved job replay: migration ", "systemctl start ppmr-source", "rolled back");
             assertTrue(job.originalsRun(), "the originals continue");
         }
     }

@@ -210,7 +210,7 @@ public final class ComputingJob {
     /** Waits until all processes ended, for the limit at most, and returns each one's outcome. */
     public List<ProcessOutcome> finish(Duration limit) throws Exception {
         try {
-            Conditions.until(limit, "the job has ended", () -> ranks.stream()
+            Conditions.until(limit, "the job ended", () -> ranks.stream()
                     .allMatch(rank -> Files.exists(rank.file("out")) && !rank.expectation.isAlive()));
         } catch (IOException e) {
             LOG.debug("what has not ended has no right result: {}", e.getMessage());

@@ -136,7 +136,7 @@ public final class ServiceProcess implements AutoCloseable {
             Conditions.until(limit, "the " + name + " is ready", () -> {
                 boolean ready = log().lines().anyMatch(line -> line.startsWith("ready"));
                 if (!ready && !process.isAlive()) {
-                    throw new IOException("the " + name + " has ended with status " + process.exitValue());
+                    throw new IOException("the " + name + " ended with status " + process.exitValue());
                 }
                 return ready;
             });

@@ -130,10 +130,10 @@ public final class TestNode implements AutoCloseable {
         Process holder = new ProcessBuilder(words).redirectErrorStream(true).start();
         boolean made = false;
         try {
-            String said = firstLine(holder);
-            if (!"ready".equals(said)) {
+            String answer = firstLine(holder);
+            if (!"ready".equals(answer)) {
                 throw new IOException("node " + name + " cannot be made: "
-                        + (said == null ? "nothing heard of it within " + START_LIMIT : said)
+                        + (answer == null ? "it sent nothing within " + START_LIMIT : answer)
                         + " (unshare(1), ip(8), bash; needs root)");
             }
             TestNode node = new TestNode(name, holder, inside(holder), ownNetwork);
@@ -380,8 +380,8 @@ public final class TestNode implements AutoCloseable {
         while (holder.isAlive() || anyLeft()) {
             long leftNs = deadlineNs - System.nanoTime();
             if (leftNs < 0) {
-                throw new IOException(
-                        "node " + name + " has not ended within " + END_LIMIT + "; what is left: " + whatIsLeft());
+                throw new IOException("node " + name + " has not ended within " + END_LIMIT + "; its processes: "
+                        + remainingProcesses());
             }
             if (leftNs < END_LIMIT.toNanos() / 2 && !killed) {
                 // The kernel kills the node's init with its parent (--kill-child), and all other processes with the
@@ -426,19 +426,21 @@ public final class TestNode implements AutoCloseable {
     }
 
     /** Each process of the node, with its parent, its state, and what it waits for in the kernel. */
-    private String whatIsLeft() {
-        StringBuilder said = new StringBuilder("holder " + (holder.isAlive() ? "lives" : "has ended"));
+    private String remainingProcesses() {
+        StringBuilder description = new StringBuilder("holder " + (holder.isAlive() ? "lives" : "ended"));
         for (ProcessIdentity process : new ProcessTable().inNamespace(init.pidNamespace())) {
             Path proc = Path.of("/proc", Integer.toString(process.pid()));
             try (Stream<Path> threads = Files.list(proc.resolve("task"))) {
                 for (Path thread : threads.toList()) {
-                    said.append("; ").append(Files.readString(thread.resolve("stat"), StandardCharsets.ISO_8859_1));
-                    said.append(Files.readString(thread.resolve("stack")).replace('\n', ' '));
+                    description
+                            .append("; ")
+                            .append(Files.readString(thread.resolve("stat"), StandardCharsets.ISO_8859_1));
+                    description.append(Files.readString(thread.resolve("stack")).replace('\n', ' '));
                 }
             } catch (IOException | UncheckedIOException e) {
-                said.append("; ").append(e);
+                description.append("; ").append(e);
             }
         }
-        return said.toString();
+        return description.toString();
     }
 }

@@ -193,7 +193,7 @@ public final class Testbed implements AutoCloseable {
         all.push(one);
         if (closed) {
             close();
-            throw new IllegalStateException("told to end");
+            throw new IllegalStateException("closed early");
         }
         return one;
     }

@@ -14,7 +14,7 @@ public interface EffectExecutor {
         /** The effect was carried out. */
         DONE,
 
-        /** Another thread carries out the effect. {@link TransactionDriver#wake} is called when it may have ended. */
+        /** Another thread carries out the effect. {@link TransactionDriver#wake} is called when it may be over. */
         RUNNING,
 
         /** The effect failed, and must be tried again. */

@@ -73,7 +73,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         // A time of an earlier boot has no meaning, and a stopped clock does not suffice. Then the window counts as
         // past.
         windowUsed = lostNs > now || !sinceKnown || fenceEndNs != NEVER;
-        // A reboot has ended the copies, the promises and the fence commands. A promise of this boot keeps its own end,
+        // A reboot ended the copies, the promises and the fence commands. A promise of this boot keeps its own end,
         // even if the window of its requester is longer than this target's.
         boolean earlierBoot = promiseEndNs != NEVER && promiseEndNs - now > TransactionTimes.LONGEST_PROMISE_NS;
         promiseEndNs = earlierBoot ? now : promiseEndNs;

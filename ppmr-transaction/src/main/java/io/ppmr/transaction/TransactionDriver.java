@@ -126,7 +126,7 @@ abstract class TransactionDriver<S> {
         enqueue(() -> new Transition<>(state, List.of(effect)), false);
     }
 
-    /** Continues, because an effect on another thread may have ended. */
+    /** Continues, because an effect on another thread may be over. */
     public final void wake(long now) {
         onClock(now);
         nowNs = now;
@@ -275,8 +275,8 @@ abstract class TransactionDriver<S> {
     }
 
     /**
-     * Returns the time until the next repetition. A service that waits for a node that is gone for good must not keep
-     * its own node busy.
+     * Returns the time until the next repetition. A service that waits for a node that is gone permanently must not
+     * keep its own node busy.
      */
     private long resendIntervalNs() {
         long quietNs = nowNs - lastEventNs;

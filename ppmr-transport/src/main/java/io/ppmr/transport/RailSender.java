@@ -560,7 +560,7 @@ public final class RailSender implements ChunkSender {
                     setLost(rail, rail.failedEarly);
                 }
             } else {
-                String cause = reason == null ? "the session ended meanwhile" : reason;
+                String cause = reason == null ? "the session ended in the meantime" : reason;
                 LOG.warn("rail {} cannot be connected: {}", rail.name(), cause);
                 rail.backOff(cause);
             }

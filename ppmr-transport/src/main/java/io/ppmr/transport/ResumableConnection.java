@@ -233,7 +233,7 @@ final class ResumableConnection implements AutoCloseable {
         }
     }
 
-    /** After a pause of this agent, bytes that the peer sent meanwhile are still unread in the socket. */
+    /** After a pause of this agent, bytes that the peer sent during the pause are still unread in the socket. */
     private boolean isWorking(long silentNs) throws IOException {
         if (channel == null || silentNs <= SILENT_NS) {
             return channel != null;

@@ -127,7 +127,7 @@ final class TargetNode implements NodeMain.BenchNode {
                 new TargetHops(new SimpleMeterRegistry()));
         end = new TargetEnd(link, event -> {
             if (event instanceof SessionEvent.LinkLost lost) {
-                LOG.debug("the link has ended: {}", lost.reason());
+                LOG.debug("the link ended: {}", lost.reason());
             }
         });
         agent = new SessionAgent("bench-target", link, ControlMessage::read, end);
@@ -202,7 +202,7 @@ final class TargetNode implements NodeMain.BenchNode {
                 Transport.TransportPeer peer = open.accept(from, SourceConnections.DEADLINE, expected::isDone);
                 if (direct) {
                     if (peer == null) {
-                        throw new IOException("no connection by RDMA has come");
+                        throw new IOException("no connection by RDMA arrived");
                     }
                     peer.require(expected.getNow(MemoryProof.NONE), SourceConnections.DEADLINE);
                 }

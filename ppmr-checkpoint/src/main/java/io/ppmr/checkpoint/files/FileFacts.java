@@ -32,7 +32,7 @@ public record FileFacts(
         String changed,
         long allocatedBytes) {
     /**
-     * Tells a file from other files.
+     * Distinguishes a file from other files.
      *
      * @param system the type of its filesystem, {@code f_type} in statfs(2)
      * @param handle finds it in its filesystem, name_to_handle_at(2); {@code -} for none

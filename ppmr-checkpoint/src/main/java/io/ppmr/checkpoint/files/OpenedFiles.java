@@ -37,7 +37,7 @@ public final class OpenedFiles {
     private OpenedFiles() {}
 
     /**
-     * Passes the files of a process, or none if it has ended.
+     * Passes the files of a process, or none if it ended.
      *
      * @param process its name
      */

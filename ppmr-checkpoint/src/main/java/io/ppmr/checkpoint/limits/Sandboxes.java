@@ -9,7 +9,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Finds processes that may be in a Landlock sandbox, which the kernel shows nowhere and CRIU does not write. The copy
- * would be outside of it. A process in one must have given up new privileges. If it also filters its system calls, that
+ * would be outside of it. A process in one must have disabled new privileges. If it also filters its system calls, that
  * explains this, and it is accepted, as pods are. For one scan and one thread.
  */
 final class Sandboxes implements MemberCheck {

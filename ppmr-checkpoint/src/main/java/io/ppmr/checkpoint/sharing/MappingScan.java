@@ -61,7 +61,7 @@ public final class MappingScan {
                 || name.startsWith("/dev/shm/");
     }
 
-    /** Reads the mappings of a process, or none if it has ended. */
+    /** Reads the mappings of a process, or none if it ended. */
     public static void read(int pid, MappingSink sink) throws IOException {
         ProcMaps.read(pid, line -> accept(pid, line, sink));
     }

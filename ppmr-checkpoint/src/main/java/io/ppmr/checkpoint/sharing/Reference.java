@@ -19,7 +19,7 @@ public record Reference(Holder holder, ReferenceKind kind, String place, Holder 
         EPOLL,
         /** A descriptor that was opened through a mount which is not in the process's mount namespace. */
         MOUNT,
-        /** Its first thread has ended, and others run. */
+        /** Its first thread ended, and others run. */
         LEADER
     }
 }

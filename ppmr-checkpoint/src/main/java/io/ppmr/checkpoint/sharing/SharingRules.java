@@ -258,7 +258,7 @@ public final class SharingRules {
             case LEADER ->
                 Optional.of(new Refusal(
                         holder.rank(),
-                        holder + " has threads that run and a first thread that has ended, and CRIU cannot write such a"
+                        holder + " has threads that run and a first thread that ended, and CRIU cannot write such a"
                                 + " process",
                         "have the program's first thread wait for the others (pthread_join(3))"));
         };

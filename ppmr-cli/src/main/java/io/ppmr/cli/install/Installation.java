@@ -46,7 +46,7 @@ public final class Installation {
     private final Path root;
     private final Path prefix;
     private final int systemdRelease;
-    private final Consumer<String> told;
+    private final Consumer<String> notes;
     private boolean dry;
     private final InstallManifest manifest = new InstallManifest();
     private InstallManifest before = new InstallManifest();
@@ -56,18 +56,18 @@ public final class Installation {
      * @param prefix the tree's place, as the units will name it
      * @param systemdRelease the release of systemd on the node of the units; lines that it does not support are left
      *     out
-     * @param told receives notes for people
+     * @param notes receives notes for people
      */
-    public Installation(Path root, Path prefix, int systemdRelease, Consumer<String> told) {
+    public Installation(Path root, Path prefix, int systemdRelease, Consumer<String> notes) {
         this.root = root;
         this.prefix = prefix;
         this.systemdRelease = systemdRelease;
-        this.told = told;
+        this.notes = notes;
     }
 
     /** Opens an existing installation, for an inspection or a removal. */
-    public Installation(Path root, Path prefix, Consumer<String> told) {
-        this(root, prefix, Integer.MAX_VALUE, told);
+    public Installation(Path root, Path prefix, Consumer<String> notes) {
+        this(root, prefix, Integer.MAX_VALUE, notes);
     }
 
     /** From now on it changes nothing, and names each file that would be written or removed. */
@@ -197,7 +197,7 @@ public final class Installation {
         UnitText known = whole.forSystemd(systemdRelease);
         String missing = whole.missingIn(known);
         if (!missing.isEmpty()) {
-            told.accept(at(to) + " is for systemd " + systemdRelease + ": left out are " + missing
+            notes.accept(at(to) + " is for systemd " + systemdRelease + ": left out are " + missing
                     + (systemdRelease < UnitText.TRANSIENT_COMMANDS
                             ? "; commands are the service's children (docs/internals/systemd.md)"
                             : ""));
@@ -215,7 +215,7 @@ public final class Installation {
         String text = "# For the devices of RDMA and of the management controller. Take out what this node has not.\n"
                 + String.join("\n", modules) + "\n";
         put(text.getBytes(StandardCharsets.UTF_8), MODULES, DATA);
-        told.accept(at(MODULES) + " loads " + String.join(", ", modules) + " at the next boot, since systemd "
+        notes.accept(at(MODULES) + " loads " + String.join(", ", modules) + " at the next boot, since systemd "
                 + systemdRelease + " has no modprobe@.service; until then: modprobe -a " + String.join(" ", modules));
     }
 
@@ -233,7 +233,7 @@ public final class Installation {
         Path place = at(to);
         boolean theirs = Files.exists(place) && (!before.files().containsKey(place) || before.isChanged(place));
         if (theirs) {
-            told.accept(place + " is kept as it is; the new example is " + prefix.resolve("conf"));
+            notes.accept(place + " is kept as it is; the new example is " + prefix.resolve("conf"));
         }
         copy(from, prefix.resolve("conf").resolve(to.getFileName()), false);
         if (!theirs) {
@@ -246,7 +246,7 @@ public final class Installation {
     private void put(byte[] bytes, Path to, String permissions) throws IOException {
         Path place = at(to);
         if (dry) {
-            told.accept("would write " + place);
+            notes.accept("would write " + place);
             manifest.addFile(place, "");
             return;
         }
@@ -289,16 +289,16 @@ public final class Installation {
             try {
                 Files.deleteIfExists(folder);
             } catch (DirectoryNotEmptyException e) {
-                told.accept(folder + " stays: there is something in it that was not installed");
+                notes.accept(folder + " stays: there is something in it that was not installed");
             }
         }
     }
 
     private void takeAway(InstallManifest installed, Path file) throws IOException {
         if (installed.isChanged(file)) {
-            told.accept(file + " stays: it was changed after it was installed");
+            notes.accept(file + " stays: it was changed after it was installed");
         } else if (dry) {
-            told.accept("would remove " + file);
+            notes.accept("would remove " + file);
         } else {
             Files.deleteIfExists(file);
         }
@@ -344,8 +344,8 @@ public final class Installation {
         }
     }
 
-    static int systemdRelease(String said) {
-        Matcher found = SYSTEMD_RELEASE.matcher(said);
+    static int systemdRelease(String output) {
+        Matcher found = SYSTEMD_RELEASE.matcher(output);
         return found.find() ? Integer.parseInt(found.group(1)) : Integer.MAX_VALUE;
     }
 

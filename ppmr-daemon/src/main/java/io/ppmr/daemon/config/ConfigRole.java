@@ -33,7 +33,7 @@ public record ConfigRole(String word, Class<? extends Record> top, List<Class<? 
     }
 
     static ConfigRole of(ConfigFile file) {
-        return file.says("listen") ? TargetConfig.ROLE : SourceConfig.ROLE;
+        return file.contains("listen") ? TargetConfig.ROLE : SourceConfig.ROLE;
     }
 
     /** Reads the top of a file of this role. Reports keys and sections that do not belong there. */
@@ -57,11 +57,11 @@ public record ConfigRole(String word, Class<? extends Record> top, List<Class<? 
     void requireRoleOf(ConfigFile file) throws ConfigException {
         ConfigRole other = other();
         boolean isOthers = isTarget()
-                ? !file.says("listen")
+                ? !file.contains("listen")
                         && other.topNames().stream()
                                 .filter(name -> !topNames().contains(name))
-                                .anyMatch(file::says)
-                : file.says("listen");
+                                .anyMatch(file::contains)
+                : file.contains("listen");
         if (isOthers) {
             file.mistake(
                     0,

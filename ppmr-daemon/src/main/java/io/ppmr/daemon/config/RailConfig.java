@@ -102,7 +102,7 @@ final class RailConfig {
             if (isAny) {
                 entry.bad(
                         "address",
-                        "stands for every address, and sources must be told one: name this node's on that network");
+                        "stands for every address, and sources need one address: name this node's on that network");
             } else if (hasName && listen != null) {
                 rails.add(new RailSettings(network.name(), Optional.of(listen), network.transport() == Way.RDMA, 0, 0));
             }

@@ -181,7 +181,7 @@ public record TargetConfig(
                 : ownStaging(node.workDirectory(), staging, rules.migrations());
         service.fence().ifPresent(fence -> requirePromise(file, fence, node.silenceLimit()));
         CheckpointerConfig tools = CheckpointerConfig.read(file);
-        if (!file.says("checkpointers")) {
+        if (!file.contains("checkpointers")) {
             file.mistake(
                     0, "checkpointers", "none is named, so nothing could be restored: write a [checkpointers.NAME]");
         }

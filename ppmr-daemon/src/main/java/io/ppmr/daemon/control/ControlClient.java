@@ -56,7 +56,7 @@ public final class ControlClient implements AutoCloseable {
 
     private static String unreachable(Path socket, String cause) {
         if (cause.contains("Permission denied")) {
-            return "you may not use the control socket " + socket + " (" + cause + "). Remedy: become root, or ask for"
+            return "you may not use the control socket " + socket + " (" + cause + "). Remedy: become root, or request"
                     + " control_group or status_for_all in the service's configuration";
         }
         if (Files.isRegularFile(socket)) {
@@ -201,7 +201,7 @@ public final class ControlClient implements AutoCloseable {
         try {
             return lines.readLine(limit);
         } catch (EOFException | SocketException e) {
-            throw new ServiceGoneException("the service at " + socket + " has ended: " + e.getMessage(), e);
+            throw new ServiceGoneException("the service at " + socket + " ended: " + e.getMessage(), e);
         }
     }
 

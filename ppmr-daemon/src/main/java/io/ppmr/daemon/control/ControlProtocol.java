@@ -27,7 +27,7 @@ import java.util.List;
  *                                          has yet to move stay here, and "cancelling" names them
  *   {"request": "resolve", "id": ID, "outcome": "commit"|"rollback", "targets_off": [NAME],
  *    "source_off": false, "first_off": false, "carry_out": false}
- *                                          "resolution"; without carry_out it says what it would mean
+ *                                          "resolution"; without carry_out it describes the consequences
  *   {"request": "status", "lines": false}  one status line; with lines "lines", for people
  *   {"request": "watch"}                   "watching", then as migrate, of the running or the next migration
  *   {"started": {"id": ID, "job": NAME}}  {"watching": true}  {"cancelling": ID}
@@ -176,7 +176,7 @@ public final class ControlProtocol {
         try {
             return mapper.treeToValue(node, type);
         } catch (JsonProcessingException e) {
-            throw new IOException("what the other side says cannot be read (is it of another version?): " + node, e);
+            throw new IOException("the other side's message cannot be read (is it of another version?): " + node, e);
         }
     }
 

@@ -108,7 +108,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
 
         private void answer(Resolver resolver, Exchange with) throws IOException, InterruptedException {
             if (!COMMIT.equals(outcome) && !ROLLBACK.equals(outcome)) {
-                with.say(ControlProtocol.ERROR, "an outcome is commit or rollback, not '" + outcome + "'");
+                with.send(ControlProtocol.ERROR, "an outcome is commit or rollback, not '" + outcome + "'");
                 return;
             }
             OperatorDecision decision = new OperatorDecision(
@@ -116,7 +116,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
                     targetsOff,
                     sourceOff,
                     firstOff);
-            with.say(ControlProtocol.RESOLUTION, resolver.resolve(id, decision, carryOut, "user " + with.user()));
+            with.send(ControlProtocol.RESOLUTION, resolver.resolve(id, decision, carryOut, "user " + with.user()));
         }
     }
 
@@ -143,7 +143,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
     public static ControlRequest<Shown> status(Supplier<ControlStatus> status) {
         return new ControlRequest<>(Shown.class, true, (request, with) -> {
             ControlStatus now = status.get();
-            with.say(
+            with.send(
                     request.lines() ? ControlProtocol.LINES : ControlProtocol.STATUS,
                     request.lines() ? StatusText.lines(now) : now);
         });
@@ -158,7 +158,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         try {
             read = protocol.value(request, fields);
         } catch (IOException e) {
-            with.say(ControlProtocol.ERROR, e.getMessage());
+            with.send(ControlProtocol.ERROR, e.getMessage());
             return;
         }
         answerer.answer(read, with);
@@ -176,7 +176,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         private static final Duration WRITE_LIMIT = Duration.ofSeconds(5);
 
         /** Sends an answer with one key. */
-        public void say(String key, Object value) throws IOException {
+        public void send(String key, Object value) throws IOException {
             lines.write(to -> protocol.write(to, key, value), WRITE_LIMIT);
         }
 

@@ -126,7 +126,7 @@ public final class ControlServer implements AutoCloseable {
             throw new IOException("control socket " + probe.getRemoteAddress()
                     + " belongs to a service that runs: end it, or name another control_socket");
         } catch (java.net.ConnectException e) {
-            LOG.info("control socket {} of an earlier service is taken away: {}", socket, e.getMessage());
+            LOG.info("control socket {} of an earlier service is removed: {}", socket, e.getMessage());
             Files.delete(socket);
         }
     }
@@ -149,8 +149,7 @@ public final class ControlServer implements AutoCloseable {
         public void takeOver(SocketChannel channel) throws IOException {
             try {
                 if (!identifying.tryAcquire(IDENTIFIED_LIMIT.toMillis(), TimeUnit.MILLISECONDS)) {
-                    throw new IOException(
-                            "this node's user database does not say in time who the callers before it are");
+                    throw new IOException("this node's user database does not identify the callers before it in time");
                 }
             } catch (InterruptedException e) {
                 throw (IOException) new InterruptedIOException("the service ends").initCause(e);
@@ -218,12 +217,12 @@ public final class ControlServer implements AutoCloseable {
     private void serve(Identified caller, Exchange with, LineChannel lines) throws IOException, InterruptedException {
         if (caller.refusal().isPresent()) {
             log.write("no place", "control socket: " + caller.refusal().get());
-            with.say(ControlProtocol.ERROR, caller.refusal().get());
+            with.send(ControlProtocol.ERROR, caller.refusal().get());
             return;
         }
         if (caller.right() == ControlAccess.Right.NOTHING && !access.jobOwners()) {
             log.write("turned away", "control socket: user " + caller.user() + " is turned away");
-            with.say(ControlProtocol.ERROR, turnedAway(caller.user()));
+            with.send(ControlProtocol.ERROR, turnedAway(caller.user()));
             return;
         }
         answer(with, caller.right(), lines.readLine(REQUEST_LIMIT));
@@ -248,7 +247,7 @@ public final class ControlServer implements AutoCloseable {
                         + (access.jobOwners() ? "; you may have jobs moved that you have announced" : ""));
             }
         } catch (IOException e) {
-            with.say(ControlProtocol.ERROR, e.getMessage());
+            with.send(ControlProtocol.ERROR, e.getMessage());
             return;
         }
         request.answer(parsed, with, protocol);

@@ -90,7 +90,7 @@ public record SourceRequests(
                 to.add(lookedUp(named));
             }
             Optional<Path> keep = directory(request);
-            with.say(
+            with.send(
                     ControlProtocol.STARTED,
                     migrations.start(
                             request.job(),
@@ -100,14 +100,14 @@ public record SourceRequests(
                             "user " + with.user(),
                             events));
         } catch (UnknownJobException e) {
-            with.say(ControlProtocol.UNKNOWN, e.getMessage());
+            with.send(ControlProtocol.UNKNOWN, e.getMessage());
             return;
         } catch (RequestException e) {
-            with.say(ControlProtocol.REFUSED, e.getMessage());
+            with.send(ControlProtocol.REFUSED, e.getMessage());
             return;
         }
         if (request.waits()) {
-            tell(with, events);
+            sendEvents(with, events);
         } else {
             migrations.unwatch(events);
         }
@@ -165,35 +165,35 @@ public record SourceRequests(
     private void cancel(ControlRequest.Cancel request, Exchange with) throws IOException {
         try {
             String by = "user " + with.user();
-            with.say(
+            with.send(
                     ControlProtocol.CANCELLING,
                     request.id().equals(MigrationQueue.WAITING)
                             ? String.join(", ", migrations.cancelWaiting(by))
                             : migrations.cancel(request.id(), by));
         } catch (RequestException e) {
-            with.say(ControlProtocol.REFUSED, e.getMessage());
+            with.send(ControlProtocol.REFUSED, e.getMessage());
         }
     }
 
     private void watch(Exchange with) throws IOException, InterruptedException {
         Events events = new Events();
         migrations.watch(events);
-        with.say(ControlProtocol.WATCHING, true);
-        tell(with, events);
+        with.send(ControlProtocol.WATCHING, true);
+        sendEvents(with, events);
     }
 
     /** Handles a client that disconnects: the migration continues. */
-    private void tell(Exchange with, Events events) throws IOException, InterruptedException {
+    private void sendEvents(Exchange with, Events events) throws IOException, InterruptedException {
         try {
             while (with.isOpen()) {
                 MigrationQueue.Event event = events.queue.poll(LOOK_S, TimeUnit.SECONDS);
                 if (event instanceof MigrationQueue.Event.Going going) {
-                    with.say(ControlProtocol.PROGRESS, going.progress());
+                    with.send(ControlProtocol.PROGRESS, going.progress());
                 } else if (event instanceof MigrationQueue.Event.Ended ended) {
-                    with.say(ControlProtocol.REPORT, ended.report());
+                    with.send(ControlProtocol.REPORT, ended.report());
                     return;
                 } else if (event instanceof MigrationQueue.Event.Failed failed) {
-                    with.say(ControlProtocol.ERROR, failed.reason());
+                    with.send(ControlProtocol.ERROR, failed.reason());
                     return;
                 }
             }

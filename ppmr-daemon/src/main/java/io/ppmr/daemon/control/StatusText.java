@@ -58,7 +58,7 @@ public final class StatusText {
         return "open: migration " + one.id() + ", " + one.phase() + " since "
                 + since(one.sinceEpochMs()) + ", " + held
                 + (one.recovered() ? ", recovered after a restart of the service" : "") + "; "
-                + (one.waitsFor() == null ? "it continues by itself" : one.waitsFor());
+                + (one.waitsFor() == null ? "it continues without a command" : one.waitsFor());
     }
 
     /** This is made on demand, because the formats of all locales need some time to load. */

@@ -118,7 +118,7 @@ public record ConfiguredJob(
                     e.getCause());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new InterruptedIOException(what + ": the service was told to end meanwhile");
+            throw new InterruptedIOException(what + ": the service is ending");
         }
     }
 }

@@ -91,7 +91,7 @@ public final class MetricsEndpoint implements AutoCloseable {
                 if (head.contains("\r\n\r\n") || head.contains("\n\n")) {
                     answer = answer(head);
                 } else if (read < 0) {
-                    throw new EOFException("it has ended before its request was whole");
+                    throw new EOFException("it ended before its request was complete");
                 } else if (!request.hasRemaining()) {
                     answer = text("431 Request Header Fields Too Large", TEXT, "at most 8 KiB\n");
                 } else {

@@ -315,7 +315,7 @@ public final class Migrations {
             }
             targets.add(found);
         }
-        Keeping.KeepRequest wish = new Keeping.KeepRequest(keep.or(job::keep), Keeping.Bounds.USUAL);
-        return new MigrationOrder(job.resolve(), targets, by, wish);
+        Keeping.KeepRequest kept = new Keeping.KeepRequest(keep.or(job::keep), Keeping.Bounds.USUAL);
+        return new MigrationOrder(job.resolve(), targets, by, kept);
     }
 }

@@ -47,7 +47,7 @@ public final class Supervisor {
                         environment.getOrDefault("WATCHDOG_PID", ours).equals(ours))
                 .map(microseconds -> Duration.ofNanos(Long.parseLong(microseconds) * 1000));
         UnixDatagramSocket socket = UnixDatagramSocket.to(address, SEND_LIMIT);
-        return new Supervisor(Optional.of(message -> tell(socket, message)), watchdog);
+        return new Supervisor(Optional.of(message -> sendTo(socket, message)), watchdog);
     }
 
     /** Returns true if systemd started this process for a unit. */
@@ -69,37 +69,37 @@ public final class Supervisor {
     }
 
     void ready(String status) {
-        say("READY=1\nSTATUS=" + oneLine(status));
+        send("READY=1\nSTATUS=" + oneLine(status));
     }
 
     void status(String status) {
-        say("STATUS=" + oneLine(status));
+        send("STATUS=" + oneLine(status));
     }
 
     void stopping(String status) {
-        say("STOPPING=1\nSTATUS=" + oneLine(status));
+        send("STOPPING=1\nSTATUS=" + oneLine(status));
     }
 
     /** Requests more time to start or to stop, from now on. */
     void extend(Duration more) {
-        say("EXTEND_TIMEOUT_USEC=" + more.toSeconds() * US_A_SECOND);
+        send("EXTEND_TIMEOUT_USEC=" + more.toSeconds() * US_A_SECOND);
     }
 
     void alive() {
-        say("WATCHDOG=1");
+        send("WATCHDOG=1");
     }
 
     private static String oneLine(String text) {
         return PrintableText.line(text);
     }
 
-    private synchronized void say(String message) {
-        listener.ifPresent(told -> told.accept(message));
+    private synchronized void send(String message) {
+        listener.ifPresent(receiver -> receiver.accept(message));
     }
 
-    private static void tell(UnixDatagramSocket socket, String message) {
+    private static void sendTo(UnixDatagramSocket socket, String message) {
         if (socket.send(message.getBytes(StandardCharsets.UTF_8)) != UnixDatagramSocket.Sent.TAKEN) {
-            LOG.warn("systemd could not be told '{}' within {}", message.replace('\n', ' '), SEND_LIMIT);
+            LOG.warn("systemd did not accept '{}' within {}", message.replace('\n', ' '), SEND_LIMIT);
         }
     }
 }

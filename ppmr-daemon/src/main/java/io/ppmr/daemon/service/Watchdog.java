@@ -128,13 +128,13 @@ public final class Watchdog implements AutoCloseable {
         }
         long leftNs = dueNs - System.nanoTime();
         while (leftNs > 0 && stage != Stage.STOPPING) {
-            boolean busy = tellStatus();
+            boolean busy = reportStatus();
             await(busy ? Duration.ofNanos(Math.min(leftNs, BUSY_STEP.toNanos())) : Duration.ofNanos(leftNs));
             leftNs = dueNs - System.nanoTime();
         }
     }
 
-    private boolean tellStatus() {
+    private boolean reportStatus() {
         Optional<String> doing = activity.get();
         String status = doing.orElse(idle);
         if (stage == Stage.SERVING && !status.equals(lastStatus)) {

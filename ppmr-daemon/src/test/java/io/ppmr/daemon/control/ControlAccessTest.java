@@ -66,12 +66,12 @@ class ControlAccessTest {
         Map<String, ControlRequest<?>> requests = Map.of(
                 "status",
                         new ControlRequest<>(
-                                ControlRequest.Plain.class, true, (request, with) -> with.say("status", with.user())),
+                                ControlRequest.Plain.class, true, (request, with) -> with.send("status", with.user())),
                 "migrate",
                         new ControlRequest<>(
                                 ControlRequest.Plain.class,
                                 false,
-                                (request, with) -> with.say("started", with.user())));
+                                (request, with) -> with.send("started", with.user())));
         assertEquals("", ask(ControlAccess.OWNER, requests, 4711, 815, "status"));
         assertEquals("{\"started\":\"4711\"}", ask(FOR_GROUP, requests, 4711, 815, "migrate"));
         assertEquals("", ask(FOR_GROUP, requests, 4711, 816, "status"));

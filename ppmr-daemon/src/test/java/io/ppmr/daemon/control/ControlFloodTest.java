@@ -29,7 +29,8 @@ class ControlFloodTest {
     private static final ControlGroup OPERATORS = new ControlGroup("operators", 815);
     private static final Map<String, ControlRequest<?>> REQUESTS = Map.of(
             "status",
-            new ControlRequest<>(ControlRequest.Plain.class, true, (request, with) -> with.say("status", with.user())));
+            new ControlRequest<>(
+                    ControlRequest.Plain.class, true, (request, with) -> with.send("status", with.user())));
 
     /**
      * Opens forty connections at once, reports that, and continues with some hundred a second. It holds the last

@@ -65,7 +65,7 @@ public final class HeldRestart implements AutoCloseable {
 
     private void requireNotClosed() throws CheckpointException {
         if (over) {
-            throw new CheckpointException("the command was told to end; the restored processes are killed");
+            throw new CheckpointException("the command is ending; the restored processes are killed");
         }
     }
 

@@ -93,11 +93,11 @@ public final class Keeping implements AutoCloseable {
      *
      * @param key key of the service, which authenticates the copy for {@code ppmr restart}
      */
-    public Keeping(KeepRequest wish, ImageOrigin subject, Path workDirectory, PeerAuthenticator key) {
+    public Keeping(KeepRequest request, ImageOrigin subject, Path workDirectory, PeerAuthenticator key) {
         this.workDirectory = workDirectory;
         this.key = key;
-        this.directory = wish.directory();
-        this.bounds = wish.bounds();
+        this.directory = request.directory();
+        this.bounds = request.bounds();
         this.subject = subject;
     }
 
@@ -170,7 +170,7 @@ public final class Keeping implements AutoCloseable {
                 copy.await(bounds.deadline());
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
-                copy.lose("the service was told to end");
+                copy.lose("the service is ending");
             }
         }
     }

@@ -23,7 +23,7 @@ import java.util.Set;
 
 /**
  * Reads the facts of a job's processes, proc(5). A process that ends in the meantime is left out, because the job's
- * migration notices that by itself. Immutable, for any thread.
+ * migration itself notices that. Immutable, for any thread.
  */
 public final class JobProbe {
     private static final int MAX_PIDS = 2000;
@@ -67,7 +67,7 @@ public final class JobProbe {
                         throw e;
                     }
                 } catch (IOException e) {
-                    if (!ProcFiles.saysGone(e) && processes.isAlive(process)) {
+                    if (!ProcFiles.meansGone(e) && processes.isAlive(process)) {
                         throw new CheckpointException(
                                 "the memory of PID " + process.pid() + " cannot be read (" + e
                                         + "). Remedy: run the service as root",

@@ -99,7 +99,7 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
             try {
                 reader.add(Path.of("/proc", Integer.toString(process.pid())));
             } catch (IOException e) {
-                // The process has ended, or its memory cannot be read. Unreadable memory counts as not streamable.
+                // The process ended, or its memory cannot be read. Unreadable memory counts as not streamable.
                 LOG.debug("the memory of PID {} is left out: {}", process.pid(), e.getMessage());
             }
         }

@@ -153,7 +153,7 @@ public final class NodeProbe {
         if (kernel.has(Feature.MEM_AVAILABLE)) {
             return kib.getOrDefault("MemAvailable", 0L) * KIB;
         }
-        // The kernel reclaims pages by itself below its low mark, a quarter above its minimum of free memory.
+        // The kernel reclaims pages below its low mark, a quarter above its minimum of free memory.
         long lowKib = line("proc/sys/vm/min_free_kbytes").map(NodeProbe::number).orElse(0L) * 5 / 4;
         long fileKib = kib.getOrDefault("Active(file)", 0L) + kib.getOrDefault("Inactive(file)", 0L);
         long slabKib = kib.getOrDefault("SReclaimable", 0L);

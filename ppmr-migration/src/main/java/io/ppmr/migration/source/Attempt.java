@@ -70,7 +70,7 @@ final class Attempt {
          *
          * @throws ProtocolException if the participant sends too much. Its connection ends then.
          */
-        void onEvent(InboxEvent heard) throws ProtocolException;
+        void onEvent(InboxEvent event) throws ProtocolException;
     }
 
     /**
@@ -89,7 +89,7 @@ final class Attempt {
      * @param secret the migration's secret, which is in the journal already
      * @param service the parts of the service
      * @param job job of the ranks
-     * @param pages how its memory is to be sent, with the facts of each rank
+     * @param pages how its memory is sent, with the facts of each rank
      * @param record record of the migration
      * @param originals the ranks' processes
      * @param keeping the copy, if one is requested
@@ -161,15 +161,15 @@ final class Attempt {
     /**
      * Sends every target the request for its ranks. Returns the first target that declines, or nothing if all accept.
      *
-     * @param heard listener for the targets' further messages and their loss, on other threads
+     * @param listener receives the targets' further messages and their loss, on other threads
      */
-    Optional<NotTaken> begin(Cancellation cancellation, AttemptListener heard) throws InterruptedException {
+    Optional<NotTaken> begin(Cancellation cancellation, AttemptListener listener) throws InterruptedException {
         calledOff = () -> cancellation.reason().isPresent();
         for (int place = 0; place < sessions.size(); place++) {
             String from = plan.legs().get(place).address();
             try (LogContext.Scope about = LogContext.peer(from)) {
                 String refusal = sessions.get(place)
-                        .begin(cancellation, event -> heard.onEvent(new InboxEvent(number, from, event)));
+                        .begin(cancellation, event -> listener.onEvent(new InboxEvent(number, from, event)));
                 if (refusal != null) {
                     return Optional.of(new NotTaken(place, refusal));
                 }
@@ -308,13 +308,14 @@ final class Attempt {
      */
     private void sendStoppedProcesses(HeldRank held) throws IOException, CheckpointException {
         if (!held.stoppedByJob().isEmpty()) {
-            StoppedProcesses told = StoppedProcesses.of(held);
+            StoppedProcesses processes = StoppedProcesses.of(held);
             LOG.info(
                     "rank {}: {} of its processes were stopped by the job itself, and stay stopped",
                     held.rank(),
-                    told.stopped().size());
+                    processes.stopped().size());
             session(plan.placeOf(held.rank()))
-                    .send(new ControlMessage.StoppedByJob(held.rank(), told.pids(), told.parents(), told.stopped()));
+                    .send(new ControlMessage.StoppedByJob(
+                            held.rank(), processes.pids(), processes.parents(), processes.stopped()));
         }
     }
 
@@ -402,7 +403,7 @@ final class Attempt {
      * An error could end processes that write their images themselves. For these, writes are accepted and discarded,
      * and the checkpoints end by themselves within the discard deadline. Call it until it is done.
      *
-     * @return whether every checkpoint has ended
+     * @return whether every checkpoint ended
      */
     boolean giveUp(String reason) {
         if (givenUpNs == 0) {
@@ -422,7 +423,7 @@ final class Attempt {
         return Optional.ofNullable(waitsFor);
     }
 
-    /** Checks which checkpoints have ended. Returns false if some still run after their time. */
+    /** Checks which checkpoints ended. Returns false if some still run after their time. */
     private boolean endByThemselves() {
         checkpoints.takeEnded().forEach(originals::held);
         long nowNs = System.nanoTime();

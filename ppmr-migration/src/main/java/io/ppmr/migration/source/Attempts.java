@@ -24,13 +24,13 @@ interface Attempts extends SerialWorker.RepeatedWork {
     /** Ends the checks of the checkpoints. */
     void stopChecking();
 
-    /** Gives an attempt up. Returns whether its checkpoints have ended. */
+    /** Gives an attempt up. Returns whether its checkpoints ended. */
     boolean giveUp(int number, String reason);
 
     /** Returns the participants of an attempt after this participant's failure, or empty if no attempt follows. */
     List<String> next(String participant);
 
-    /** Returns true while the originals are unchanged. Originals that are gone then have ended by themselves. */
+    /** Returns true while the originals are unchanged. Originals that are gone then ended by themselves. */
     boolean isUntouched();
 
     /** Returns true if the job's library has to be notified to continue. */

@@ -67,7 +67,7 @@ final class MigrationOutlook {
 
     /**
      * Sends the report of the end, unless "in doubt" was sent. In that case this waits for the earlier report, so that
-     * no listener mistakes it for the next migration's. The migration has ended.
+     * no listener mistakes it for the next migration's. The migration ended.
      */
     void sendFinalReport() throws InterruptedException {
         if (!isReported) {

@@ -213,7 +213,7 @@ public final class MigrationQueue {
         this.maker = maker;
     }
 
-    /** Makes the queue for a runner that moves jobs by itself. */
+    /** Makes the queue for a runner that carries out whole migrations. */
     public MigrationQueue(MigrationRunner mover) {
         this((id, order, cancellation, watcher, reported) ->
                 new BriefMigration(() -> mover.migrate(id, order, cancellation, watcher), reported));
@@ -244,7 +244,7 @@ public final class MigrationQueue {
      * Moves several jobs, one after the other.
      *
      * @param by the trigger, for the log
-     * @param watcher called when all have ended, with the last event of a job that was not moved, if there is one
+     * @param watcher called when all ended, with the last event of a job that was not moved, if there is one
      */
     public void startAll(List<Request> requests, String by, Consumer<Event> watcher) throws RequestException {
         synchronized (this) {

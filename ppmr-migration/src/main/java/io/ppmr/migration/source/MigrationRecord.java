@@ -106,7 +106,7 @@ final class MigrationRecord {
         pages = "";
     }
 
-    /** Notes that the job is stopped from now on, even if its checkpointer lets it continue by itself. */
+    /** Notes that the job is stopped from now on, even if its checkpointer lets it continue. */
     void noteStopped() {
         pauseWatch.start();
     }

@@ -118,7 +118,7 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
                                     && (file.reads() || file.writes())
                                     && carry.names(file.path()));
                 } catch (IOException e) {
-                    // The process may have ended. Otherwise the comparison with the target reports the error.
+                    // The process may be gone. Otherwise the comparison with the target reports the error.
                     LOG.debug("the files of process {} cannot be listed", process.pid(), e);
                 }
                 if (found[0]) {

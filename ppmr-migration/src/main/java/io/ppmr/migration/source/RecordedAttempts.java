@@ -29,7 +29,7 @@ record RecordedAttempts(MigrationPlan plan) implements Attempts {
 
     @Override
     public void work() {
-        // Its checkpoints have ended, or are killed as orphaned commands.
+        // Its checkpoints ended, or are killed as orphaned commands.
     }
 
     @Override

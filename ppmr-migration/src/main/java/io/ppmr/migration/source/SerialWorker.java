@@ -38,7 +38,7 @@ final class SerialWorker {
     /**
      * Begins to work. The thread has the log context of its maker.
      *
-     * @param ended called on the worker's thread when a piece has ended
+     * @param ended called on the worker's thread when a piece ends
      */
     SerialWorker(String name, RepeatedWork repeated, Runnable ended) {
         this.repeated = repeated;

@@ -12,7 +12,7 @@ final class SideTask {
     /**
      * Begins to work.
      *
-     * @param ended called on that thread when the work has ended
+     * @param ended called on that thread when the work ends
      */
     static <T> Future<T> start(String name, Callable<T> work, Runnable ended) {
         FutureTask<T> task = new FutureTask<>(work) {

@@ -119,7 +119,7 @@ final class SourceActions {
 
     private void logHookFailure(Exception e) {
         LOG.error(
-                "migration {}: {}: the job may not communicate again by itself",
+                "migration {}: {}: the job may not communicate again without help",
                 id,
                 e instanceof RuntimeException ? "a defect of this service: " + e : e.getMessage());
     }
@@ -164,7 +164,7 @@ final class SourceActions {
     /**
      * Releases the migration's resources in the service.
      *
-     * @param whole whether the migration has ended; otherwise the service's next run continues it
+     * @param whole whether the migration ended; otherwise the service's next run continues it
      */
     void takeDown(List<ReconnectingLink> links, boolean whole) {
         close(links);

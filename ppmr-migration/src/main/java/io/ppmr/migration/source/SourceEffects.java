@@ -106,7 +106,7 @@ final class SourceEffects implements EffectExecutor {
         return coordinator;
     }
 
-    /** Returns true if an effect that was under way has ended, so that the coordinator must be woken. */
+    /** Returns true if an effect that was under way ended, so that the coordinator must be woken. */
     boolean hasEnded() {
         return piece.filter(current -> current.result.isDone()).isPresent();
     }

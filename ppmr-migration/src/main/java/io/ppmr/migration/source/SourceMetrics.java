@@ -170,7 +170,7 @@ public final class SourceMetrics {
     /** The event for the flight recorder. */
     @Name("ppmr.source.MigrationStep")
     @Label("Migration step")
-    @Description("A step of a migration has ended")
+    @Description("A step of a migration ended")
     @Category("ppmr")
     @StackTrace(false)
     static final class MigrationStep extends Event {

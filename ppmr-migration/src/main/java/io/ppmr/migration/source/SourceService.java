@@ -224,14 +224,14 @@ public final class SourceService implements AutoCloseable {
             throws InterruptedException {
         MigrationRecord record =
                 new MigrationRecord(id, order.job().checkpointer().name(), context, watcher);
-        ReportListener told = (report, isOver) -> reported.report(ended(report), isOver);
+        ReportListener listener = (report, isOver) -> reported.report(ended(report), isOver);
         try {
             requireMount();
-            return OrderedMigration.of(context, record, order, cancellation, told);
+            return OrderedMigration.of(context, record, order, cancellation, listener);
         } catch (IOException | CheckpointException e) {
             String reason = cancellation.reason().orElse(String.valueOf(e.getMessage()));
             MigrationReport report = record.report(MigrationReport.Outcome.REFUSED, reason);
-            return new BriefMigration(() -> report, told);
+            return new BriefMigration(() -> report, listener);
         }
     }
 

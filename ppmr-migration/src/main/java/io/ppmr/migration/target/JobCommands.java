@@ -106,7 +106,7 @@ final class JobCommands {
                 hook.get(),
                 migrationId,
                 Map.of("PPMR_RANKS", placement.moving()),
-                "communicate again by itself");
+                "communicate again without help");
     }
 
     /** @param withoutIt what the job may miss if the command fails */

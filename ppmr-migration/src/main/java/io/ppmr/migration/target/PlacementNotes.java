@@ -43,7 +43,7 @@ final class PlacementNotes {
     private static final String COMMITTED = "committed";
     private static final String OPEN = "open";
     private static final long AGAIN_S = 60;
-    /** Maximum number of tries. A filesystem that fails for good must not keep a migration from its end. */
+    /** Maximum number of tries. A filesystem that fails permanently must not keep a migration from its end. */
     private static final int MOST_TRIES = 5;
 
     private final Path folder;

@@ -83,7 +83,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
 
     private final MigrationSecret secret;
 
-    private Runnable onConversationEnd = () -> LOG.debug("the conversation has ended");
+    private Runnable onConversationEnd = () -> LOG.debug("the conversation ended");
     private RestoredRanks copies;
     private Restoration restoration;
     private ControlLink link;
@@ -164,7 +164,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         return Optional.ofNullable(outcome);
     }
 
-    /** Adds an operator's decision. Any thread. Returns false once the migration's thread has ended. */
+    /** Adds an operator's decision. Any thread. Returns false once the migration's thread ended. */
     boolean offer(OperatorInbox.PendingDecision call) {
         boolean taken = operators.submit(call);
         checkRestarts();
@@ -273,7 +273,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         return attempt;
     }
 
-    /** Returns true if its thread has ended. Any thread. */
+    /** Returns true if its thread ended. Any thread. */
     boolean isGone() {
         return gone;
     }

@@ -116,7 +116,7 @@ public final class BridgedNode {
      *
      * @param endpoints the addresses of the other services
      */
-    public void tellPeers(List<String> endpoints) {
+    public void notifyPeers(List<String> endpoints) {
         peers = List.copyOf(endpoints);
     }
 
@@ -334,7 +334,7 @@ public final class BridgedNode {
     }
 
     /** Reads the output of a pod's command, wherever the pod started. */
-    public String said(PodStatus pod) throws IOException {
+    public String output(PodStatus pod) throws IOException {
         return Files.readString(Path.of("/proc/" + pidOf(pod) + "/root/tmp/out"));
     }
 

@@ -75,22 +75,22 @@ public final class MpiAct implements DemoAct {
 
     private DemoReport.DemoMigration run(MpiRing ring, List<String> pods) throws Exception {
         Path stop = ring.folder().resolve("stop");
-        Path said = testbed.folder().resolve("mpirun.log");
+        Path output = testbed.folder().resolve("mpirun.log");
         List<String> words = new ArrayList<>(ring.openMpi(pods));
         words.addAll(List.of(ring.program(MPI), "1", Integer.toString(PAUSE_US), stop.toString()));
         Process job = new ProcessBuilder(nodes.get(0).words(words.toArray(String[]::new)))
                 .redirectErrorStream(true)
-                .redirectOutput(said.toFile())
+                .redirectOutput(output.toFile())
                 .start();
         try {
-            awaitMoreRounds(job, said);
+            awaitMoreRounds(job, output);
             MigrationReport report = migrate();
-            awaitMoreRounds(job, said);
+            awaitMoreRounds(job, output);
             Files.createFile(stop);
             if (!job.waitFor(LIMIT.toSeconds(), TimeUnit.SECONDS) || job.exitValue() != 0) {
-                throw new IOException("mpirun has not ended well: " + Files.readString(said));
+                throw new IOException("mpirun has not ended well: " + Files.readString(output));
             }
-            MpiRing.Result result = MpiRing.Result.of(Files.readString(said));
+            MpiRing.Result result = MpiRing.Result.of(Files.readString(output));
             boolean right = ring.apart(pods, result.rounds()).sum().equals(result.sum());
             out.printf(
                     Locale.ROOT,
@@ -109,19 +109,19 @@ public final class MpiAct implements DemoAct {
         }
     }
 
-    private static void awaitMoreRounds(Process job, Path said) throws Exception {
-        long wanted = rounds(said) + REPORTS;
+    private static void awaitMoreRounds(Process job, Path output) throws Exception {
+        long wanted = rounds(output) + REPORTS;
         Conditions.until(LIMIT, "the ranks exchange blocks", () -> {
             if (!job.isAlive()) {
-                throw new IOException("mpirun has ended: " + Files.readString(said));
+                throw new IOException("mpirun ended: " + Files.readString(output));
             }
-            return rounds(said) >= wanted;
+            return rounds(output) >= wanted;
         });
     }
 
     /** Counts the lines of the job's output. It prints one for each hundred rounds. */
-    private static long rounds(Path said) throws IOException {
-        return Files.readString(said)
+    private static long rounds(Path output) throws IOException {
+        return Files.readString(output)
                 .lines()
                 .filter(line -> line.startsWith("round"))
                 .count();

@@ -33,10 +33,10 @@ public final class MpiRing implements AutoCloseable {
      */
     public record Result(String sum, long rounds, double longestGapSeconds) {
         /** Finds the result in a run's output. */
-        public static Result of(String said) throws IOException {
-            Matcher result = RESULT.matcher(said);
+        public static Result of(String output) throws IOException {
+            Matcher result = RESULT.matcher(output);
             if (!result.find()) {
-                throw new IOException("the MPI program has said no result: " + said);
+                throw new IOException("the MPI program printed no result: " + output);
             }
             return new Result(result.group(1), Long.parseLong(result.group(2)), Double.parseDouble(result.group(3)));
         }

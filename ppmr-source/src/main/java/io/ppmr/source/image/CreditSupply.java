@@ -137,7 +137,7 @@ final class CreditSupply {
         return slot;
     }
 
-    /** Returns all credits, including those that were granted meanwhile. */
+    /** Returns all credits, including those that were granted in the meantime. */
     void returnAll() throws IOException {
         processReplies();
         returnUnused();

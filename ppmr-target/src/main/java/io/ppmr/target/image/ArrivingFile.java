@@ -227,7 +227,7 @@ public final class ArrivingFile {
         dropIfUnreachable();
     }
 
-    /** Counts an opened descriptor; returns false if the last name was removed meanwhile. */
+    /** Counts an opened descriptor; returns false if the last name was removed in the meantime. */
     public synchronized boolean opened() {
         openHandles += removed ? 0 : 1;
         return !removed;
@@ -307,7 +307,7 @@ public final class ArrivingFile {
 
     /**
      * Bytes that were sent without an advertisement arrived in a receive slot. They belong to the file, and are
-     * readable after {@link #onArrived}. Bytes that a reader skipped meanwhile are discarded.
+     * readable after {@link #onArrived}. Bytes that a reader skipped before that are discarded.
      */
     public synchronized void onPieceReceived(ReceiveSlot slot, long offset, int lengthBytes) throws ImageException {
         long end = offset + lengthBytes;

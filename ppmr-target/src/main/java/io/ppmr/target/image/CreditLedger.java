@@ -428,7 +428,7 @@ public final class CreditLedger {
             if (granted || file.isHeld(window)) {
                 return granted;
             }
-            // A reader emptied the slot meanwhile, so the window needs its own receive slot.
+            // A reader emptied the slot in the meantime, so the window needs its own receive slot.
         }
         if (!file.streamed()) {
             return grantStaged(requests, window, mayUseGeneral());

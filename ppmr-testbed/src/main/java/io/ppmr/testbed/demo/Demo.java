@@ -122,7 +122,8 @@ public final class Demo implements Callable<Integer> {
         } catch (IOException | IllegalStateException | CommandFailure e) {
             // Removing the nodes under the running demo causes many failures, which are of no interest after Ctrl-C.
             if (testbed != null && testbed.closedEarly()) {
-                throw new CommandFailure(ExitCode.FAILED, "told to end: the nodes and all in them are taken away", e);
+                throw new CommandFailure(
+                        ExitCode.FAILED, "received a signal to end: the nodes and all in them are removed", e);
             }
             throw e;
         }

@@ -28,10 +28,11 @@ public final class Explanations {
         return switch (state.phase()) {
             case CONFIRMING ->
                 "IN DOUBT: originals and copies are held until " + missing + " can be reached; if such a node is"
-                        + " off for good: " + resolve + " --rollback --target-is-off NAME`";
+                        + " off permanently: " + resolve + " --rollback --target-is-off NAME`";
             case COMMITTING ->
                 "committed, but the copies on " + missing
-                        + " stay held until the decision reaches them; if such a node is" + " off for good: " + resolve
+                        + " stay held until the decision reaches them; if such a node is" + " off permanently: "
+                        + resolve
                         + " --commit --target-is-off NAME`";
             case ROLLING_BACK ->
                 "rolled back, but the originals stay held until " + missing + " can be reached or are"
@@ -66,7 +67,7 @@ public final class Explanations {
             case TAKEN_OVER ->
                 state.isFirst()
                         ? "IN DOUBT: the copies here are held until these targets report their state: "
-                                + state.silent() + "; if one is off for good, its copies are lost: " + resolve
+                                + state.silent() + "; if one is off permanently, its copies are lost: " + resolve
                                 + " --rollback --target-is-off NAME` gives the computation up"
                         : "IN DOUBT: the copies here are held until "
                                 + state.participants().get(0) + " decides: " + resolve + " --commit` there";
@@ -74,13 +75,13 @@ public final class Explanations {
                 state.done()
                         ? null
                         : "committed here, but these targets have not confirmed yet, and their copies stay held: "
-                                + state.silent() + "; if one is off for good: " + resolve
+                                + state.silent() + "; if one is off permanently: " + resolve
                                 + " --commit --target-is-off NAME`";
             case ROLLED_BACK ->
                 state.done()
                         ? null
                         : "rolled back here, but these targets have not confirmed yet, and their copies stay held: "
-                                + state.silent() + "; if one is off for good: " + resolve
+                                + state.silent() + "; if one is off permanently: " + resolve
                                 + " --rollback --target-is-off NAME`";
             default -> null;
         };

@@ -8,7 +8,7 @@ import java.util.Set;
  * (docs/internals/transaction.md, "Operators"). Immutable.
  *
  * @param outcome the decision
- * @param targetsOff targets, by their names in the plan, whose nodes are off for good
+ * @param targetsOff targets, by their names in the plan, whose nodes are off permanently
  * @param sourceOff at a target: the source's node is off
  * @param firstOff at a target that is not the first: the first one's node is off as well
  */

@@ -51,7 +51,7 @@ public final class OperatorInbox {
         this.migration = migration;
     }
 
-    /** Adds a decision. Any thread. Returns false once the migration's thread has ended. */
+    /** Adds a decision. Any thread. Returns false once the migration's thread ended. */
     public boolean submit(PendingDecision call) {
         incoming.add(call);
         return !closed || !incoming.remove(call);

@@ -21,7 +21,7 @@ public final class OperatorRules {
      * Previews a decision at the source.
      *
      * @param unreached participants that do not answer
-     * @param fence whether there is a fence command, which the service runs by itself
+     * @param fence whether there is a fence command, which the service runs without an operator
      */
     public static DecisionPreview ofCoordinator(
             CoordinatorState state, OperatorDecision decision, Collection<String> unreached, boolean fence) {
@@ -41,7 +41,8 @@ public final class OperatorRules {
         return switch (state.phase()) {
             case NEW, PREPARING ->
                 DecisionPreview.refused("Migration " + id
-                        + " is under way and not in doubt: it decides by itself. `ppmr cancel " + id + "` cancels it.");
+                        + " is under way and not in doubt: it decides without an operator. `ppmr cancel " + id
+                        + "` cancels it.");
             case CONFIRMING -> inLastRound(state, decision, unreached);
             case COMMITTING -> committing(state, decision, unreached);
             case ROLLING_BACK -> rollingBack(state, decision, unreached, fence);
@@ -59,7 +60,7 @@ public final class OperatorRules {
                 Explanations.awaited(state).stream().filter(unreached::contains).toList();
         if (decision.commits()) {
             return DecisionPreview.refused("Migration " + id
-                    + " is not decided, and commits by itself when all targets report that their copies are held"
+                    + " is not decided, and commits as soon as all targets report that their copies are held"
                     + (missing.isEmpty() ? "." : ": it waits for " + missing + "."));
         }
         if (missing.isEmpty()) {
@@ -91,8 +92,8 @@ public final class OperatorRules {
             return named;
         }
         if (decision.targetsOff().isEmpty()) {
-            return DecisionPreview.refused("Migration " + id
-                    + " is decided already: it is committed, and ends by itself when" + " its targets have answered.");
+            return DecisionPreview.refused("Migration " + id + " is decided already: it is committed, and ends when"
+                    + " its targets have answered.");
         }
         return DecisionPreview.followed(
                 "Migration " + id + " is committed already. The ranks of " + sorted(decision.targetsOff())
@@ -117,7 +118,7 @@ public final class OperatorRules {
                 state,
                 decision,
                 missing,
-                fence ? ", or wait until the fence command, which is run by itself, proves it off" : "");
+                fence ? ", or wait until the fence command, which the service runs, proves it off" : "");
         return named != null
                 ? named
                 : DecisionPreview.followed("Migration " + id
@@ -134,7 +135,7 @@ public final class OperatorRules {
                 .sorted()
                 .toList();
         if (!answering.isEmpty()) {
-            return DecisionPreview.refused(answering + " is not off: it is connected, and answers by itself.");
+            return DecisionPreview.refused(answering + " is not off: it is connected, and answers.");
         }
         List<String> left = missing.stream()
                 .filter(name -> !decision.targetsOff().contains(name))
@@ -144,7 +145,7 @@ public final class OperatorRules {
         }
         return DecisionPreview.refused(
                 "Migration " + state.migrationId() + " waits for " + left + ". Start the service there"
-                        + " again" + otherwise + "; if the node is off for good, use --target-is-off "
+                        + " again" + otherwise + "; if the node is off permanently, use --target-is-off "
                         + String.join(" ", left) + ".");
     }
 
@@ -208,7 +209,7 @@ public final class OperatorRules {
                 state.sourceLost()
                         ? prepared(state, decision, source, fence)
                         : DecisionPreview.refused("Migration " + id + " is not in doubt here: its source (" + source
-                                + ") answers, and decides by itself; send an operator's decision to the source's"
+                                + ") answers, and decides itself; send an operator's decision to the source's"
                                 + " service.");
             case TAKEN_OVER -> takenOver(state, decision);
             case COMMITTED, ROLLED_BACK -> decided(state, decision);
@@ -232,7 +233,7 @@ public final class OperatorRules {
                             off + " Unless one has committed, every copy is ended and the computation is" + " gone.")
                     : DecisionPreview.refused(
                             "The rollback of migration " + id + " ends every copy. Start the source's service" + " ("
-                                    + source + ") again, or if its node is off for good, use --source-is-off.");
+                                    + source + ") again, or if its node is off permanently, use --source-is-off.");
         }
         String commit = state.others().isEmpty()
                 ? " The copies here run."
@@ -251,7 +252,7 @@ public final class OperatorRules {
                         "The source (" + source + ") of migration " + id + " must be proved off, and there is"
                                 + " no fence command in this target's configuration. Start the source's service "
                                 + "again, or if"
-                                + " its node is off for good, use --source-is-off. If it is not, originals "
+                                + " its node is off permanently, use --source-is-off. If it is not, originals "
                                 + "and copies may"
                                 + " run at once.");
     }
@@ -266,7 +267,7 @@ public final class OperatorRules {
         if (!decision.firstOff() || !decision.sourceOff()) {
             return DecisionPreview.refused(
                     "The first target of migration " + id + " is " + first + ": run `ppmr resolve` there."
-                            + " If it is off for good, and the source as well, --rollback --source-is-off "
+                            + " If it is off permanently, and the source as well, --rollback --source-is-off "
                             + "--first-is-off gives"
                             + " up what is held here.");
         }
@@ -287,14 +288,14 @@ public final class OperatorRules {
             return state.aim() == FinalOutcome.COMMITTED
                     ? DecisionPreview.refused("Migration " + id
                             + " is being taken over towards a commit already, and waits for "
-                            + state.silent() + ": start the service there again. If such a node is off for good, its"
+                            + state.silent() + ": start the service there again. If such a node is off permanently, its"
                             + " copies are lost: --rollback --target-is-off " + String.join(" ", state.silent()) + ".")
                     : DecisionPreview.followed(
                             "Migration " + id + " is taken over, now towards a commit: if all have prepared,"
                                     + " the copies run everywhere.");
         }
         return DecisionPreview.followed(
-                "Migration " + id + " is given up: unless one has committed, every copy is ended and the"
+                "Migration " + id + " is abandoned: unless one has committed, every copy is ended and the"
                         + " computation is gone. "
                         + (left.isEmpty()
                                 ? "No peer is waited for."
@@ -313,7 +314,7 @@ public final class OperatorRules {
         return off.isEmpty()
                 ? DecisionPreview.refused("Migration " + id + " is decided already: it is " + how
                         + " here, and that is sent to"
-                        + " these until they answer: " + state.silent() + ". If such a node is off for good, use:"
+                        + " these until they answer: " + state.silent() + ". If such a node is off permanently, use:"
                         + " --target-is-off " + String.join(" ", state.silent()) + ".")
                 : DecisionPreview.followed("Migration " + id + " is " + how + " here already; " + off
                         + " count as lost, and" + " nothing more is sent to them.");

@@ -252,7 +252,7 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
         }
     }
 
-    /** Passes a data connection to its session, or closes it if the session ends meanwhile. */
+    /** Passes a data connection to its session, or closes it if the session ends in the meantime. */
     private void passData(SocketChannel channel, SessionId session) throws IOException {
         OpenSession target = open.get(session);
         if (target == null || !target.data.offer(channel)) {

@@ -203,7 +203,7 @@ final class RdmaRailReceiver implements AutoCloseable {
             }
         }
         opened.close();
-        throw new IOException("the rail was ended meanwhile");
+        throw new IOException("the rail was ended in the meantime");
     }
 
     /** After {@link #close}: returns whether no thread is publishing a chunk, so that the count is final. */

@@ -28,9 +28,9 @@ import org.agrona.concurrent.UnsafeBuffer;
  * blocks. The connection's own thread sends the remaining bytes as soon as the socket accepts them, and reads the
  * releases.
  *
- * <p>Only one thread writes to a socket at a time, and no other thread waits for it. A chunk that arrives meanwhile is
- * queued, and the writing thread sends it next. If threads waited instead, they would sleep and wake once for every
- * fourth chunk on a node with few cores ({@code docs/results/performance.md}).
+ * <p>Only one thread writes to a socket at a time, and no other thread waits for it. A chunk that arrives during a
+ * write is queued, and the writing thread sends it next. If threads waited instead, they would sleep and wake once for
+ * every fourth chunk on a node with few cores ({@code docs/results/performance.md}).
  *
  * <p>Connections need no order among each other. At most one chunk of a window is under way, because the next credit
  * for it is granted only after the first arrived.
@@ -38,7 +38,7 @@ import org.agrona.concurrent.UnsafeBuffer;
 public final class TcpChunkSender implements RailSender.RailConnection {
     private static final int RELEASE_BATCH = 64;
     private static final int NO_CHUNK = -1;
-    /** Maximum number of chunks that one writer sends: its own, and one that another thread queued meanwhile. */
+    /** Maximum number of chunks that one writer sends: its own, and one that another thread queued in the meantime. */
     private static final int MAX_PER_WRITER = 2;
 
     private static final long WRITE_LIMIT_MS = 10_000;

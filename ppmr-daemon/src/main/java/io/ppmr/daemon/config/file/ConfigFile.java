@@ -165,7 +165,7 @@ public final class ConfigFile {
     }
 
     /** Returns true if the top of the file has this key or section. */
-    public boolean says(String name) {
+    public boolean contains(String name) {
         return root.contains(List.of(name));
     }
 

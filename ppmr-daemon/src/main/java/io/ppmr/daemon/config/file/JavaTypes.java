@@ -77,7 +77,7 @@ final class JavaTypes {
             return new ValueType<>(
                     form, (value, reading) -> value instanceof String text ? parsed(parser, text) : null);
         } catch (ReflectiveOperationException e) {
-            throw new IllegalArgumentException(type + " does not say its form", e);
+            throw new IllegalArgumentException(type + " does not define its form", e);
         }
     }
 
