@@ -58,7 +58,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "page-set.h"
+#include "tree-stop.h"
 #include "userfaultfd.h"
+#include "write-tracker.h"
 
 enum {
     PAGE = 4096,
@@ -66,8 +69,11 @@ enum {
     SLOT_PAGES = 32,
     /* A turn of a process: the usual chunk. */
     BLOCK_PAGES = 64,
-    RING_PAGES = 8 * BLOCK_PAGES,
+    RING_PAGES = 1024,
+    /* A batch of rounds.stream: a page that describes it, and these pages at most. */
+    BATCH_PAGES = 248,
     MAX_PROCESSES = 1024,
+    ORDERS_LIMIT_MS = 60000,
     MAX_RUNS = 1 << 24,
     MOST_FILLERS = 2,
     /* ENOENT of UFFDIO_COPY: the process has not registered its memory yet. */
@@ -101,6 +107,9 @@ enum {
 #define LIST_HEAD "ppmr pages 3, blocks of 64, root last"
 _Static_assert(BLOCK_PAGES == 64, "the list's head says how long a block is");
 #define STREAM_NAME "pages.stream"
+#define ROUNDS_NAME "rounds.stream"
+#define ORDERS_NAME "orders"
+#define ROUNDS_LIST_HEAD "ppmr pages 3, in rounds"
 
 static const char *mode = "ppmr-pages";
 
@@ -565,6 +574,47 @@ static bool next_block(struct order *order, struct block *block)
     return order->count > 0 && next_of(order->all[others], block);
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+/* ---- rounds ----------------------------------------------------------------------------------------------------- */
+
+/* What a batch of rounds.stream holds. */
+enum batch_kind {
+    /* Pages of a process; later ones replace earlier ones. */
+    BATCH_PAGES_OF = 1,
+    /* A process has ended, or has executed another program: its pages are of no use. */
+    BATCH_FORGET,
+    /* The end of a round. */
+    BATCH_ROUND_END,
+    /* The list of processes is there, and all images. */
+    BATCH_LISTED,
+    /* All pages of the page maps have been sent. */
+    BATCH_LAST
+};
+
+/* An address of pages that could not be read, since the process has unmapped them. Their bytes mean nothing. */
+#define UNREAD_PAGES UINT64_MAX
+
+/* The first page of a batch. */
+struct batch_head {
+    uint32_t kind;
+    int32_t pid;
+    uint32_t pieces;
+    uint32_t pages;
+    /* The place of this batch among all. */
+    uint64_t number;
+    /* Of a round's end: the round's number. */
+    uint64_t round;
+    struct page_range ranges[BATCH_PAGES];
+};
+
+_Static_assert(sizeof(struct batch_head) <= PAGE, "a batch's head is a page");
+
 /* ---- children -------------------------------------------------------------------------------------------------- */
 
 /* Starts a command that keeps the given descriptors, whose numbers are put in place of {socket} and {status}. */
@@ -678,12 +728,14 @@ static int pid_of(const char *text)
 /* The stream while it is written: the main thread fills the ring, its own thread writes what is in it. In pages. */
 static struct {
     int file;
+    const char *name;
     uint8_t *memory;
-    uint64_t total;
+    pthread_t writer;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t filled;
     uint64_t written;
+    bool ended;
 } ring = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static uint8_t *ring_memory(uint64_t page)
@@ -691,25 +743,82 @@ static uint8_t *ring_memory(uint64_t page)
     return ring.memory + (page % RING_PAGES) * (size_t)PAGE;
 }
 
+/* The number of pages from a place of the ring that follow each other in memory. */
+static uint64_t ring_run(uint64_t page, uint64_t most)
+{
+    uint64_t left = RING_PAGES - page % RING_PAGES;
+    return most < left ? most : left;
+}
+
 static void *write_stream(void *unused)
 {
     (void)unused;
-    for (uint64_t at = 0; at < ring.total;) {
-        uint64_t left = ring.total - at;
-        uint64_t pages = left < SLOT_PAGES ? left : SLOT_PAGES;
+    for (uint64_t at = 0;;) {
         pthread_mutex_lock(&ring.lock);
-        while (ring.filled - at < pages) {
+        while (ring.filled == at && !ring.ended) {
             pthread_cond_wait(&ring.changed, &ring.lock);
         }
+        uint64_t pages = ring_run(at, ring.filled - at);
         pthread_mutex_unlock(&ring.lock);
-        write_all(ring.file, STREAM_NAME, ring_memory(at), pages * PAGE);
+        if (pages == 0) {
+            return NULL;
+        }
+        pages = pages < SLOT_PAGES ? pages : SLOT_PAGES;
+        write_all(ring.file, ring.name, ring_memory(at), pages * PAGE);
         at += pages;
         pthread_mutex_lock(&ring.lock);
         ring.written = at;
         pthread_cond_broadcast(&ring.changed);
         pthread_mutex_unlock(&ring.lock);
     }
-    return NULL;
+}
+
+static void open_stream(int images, const char *name)
+{
+    ring.name = name;
+    ring.file = openat(images, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (ring.file < 0) {
+        die("cannot make %s in the image directory", name);
+    }
+    if (posix_memalign((void **)&ring.memory, PAGE, (size_t)RING_PAGES * PAGE) != 0) {
+        fail("no memory for the pages");
+    }
+    ring.writer = start_thread(write_stream);
+}
+
+/* Waits until pages have room in the ring. A writer that cannot write ends this program, so the wait ends. */
+static void await_room(uint64_t pages)
+{
+    pthread_mutex_lock(&ring.lock);
+    while (ring.filled + pages - ring.written > RING_PAGES) {
+        pthread_cond_wait(&ring.changed, &ring.lock);
+    }
+    pthread_mutex_unlock(&ring.lock);
+}
+
+/* Has the writer write the next pages of the ring. */
+static void publish(uint64_t pages)
+{
+    pthread_mutex_lock(&ring.lock);
+    ring.filled += pages;
+    pthread_cond_broadcast(&ring.changed);
+    pthread_mutex_unlock(&ring.lock);
+}
+
+static void end_stream(void)
+{
+    pthread_mutex_lock(&ring.lock);
+    ring.ended = true;
+    pthread_cond_broadcast(&ring.changed);
+    pthread_mutex_unlock(&ring.lock);
+}
+
+static void close_stream(void)
+{
+    pthread_join(ring.writer, NULL);
+    if (close(ring.file) != 0) {
+        die("cannot close %s", ring.name);
+    }
 }
 
 /* An original, whose memory is read while CRIU keeps it stopped. */
@@ -737,61 +846,64 @@ static void read_by_file(const struct original *of, uint64_t address, uint8_t *t
     }
 }
 
-/* Reads a block into memory in one piece. */
-static void read_block(const struct original *of, const struct block *block, uint8_t *to)
+/* Memory for pages that follow each other in the ring, in at most two parts. */
+struct room {
+    struct iovec parts[2];
+    size_t count;
+};
+
+static struct room ring_room(uint64_t page, uint64_t pages)
 {
-    struct iovec remote[BLOCK_PAGES];
-    for (size_t i = 0; i < block->count; i++) {
-        remote[i] = (struct iovec){(void *)(uintptr_t)block->pieces[i].address, block->pieces[i].pages * PAGE};
+    uint64_t first = ring_run(page, pages);
+    struct room room = {{{ring_memory(page), first * PAGE}}, 1};
+    if (first < pages) {
+        room.parts[room.count++] = (struct iovec){ring_memory(page + first), (pages - first) * PAGE};
     }
-    struct iovec local = {to, block->pages * PAGE};
-    ssize_t got = process_vm_readv(of->outer_pid, &local, 1, remote, block->count, 0);
-    size_t done = got < 0 ? 0 : (size_t)got;
-    size_t before = 0;
-    for (size_t i = 0; i < block->count && done < local.iov_len; i++) {
-        size_t length = remote[i].iov_len;
-        if (done < before + length) {
-            size_t skip = done > before ? done - before : 0;
-            read_by_file(of, block->pieces[i].address + skip, to + before + skip, length - skip);
-            done = before + length;
-        }
-        before += length;
-    }
+    return room;
 }
 
-/* Waits until a block has room in the ring. A writer that cannot write ends this program, so the wait ends. */
-static void await_room(uint64_t at)
+/* The memory of one page of some room. */
+static uint8_t *page_of(const struct room *room, uint64_t page)
 {
-    pthread_mutex_lock(&ring.lock);
-    while (at + BLOCK_PAGES - ring.written > RING_PAGES) {
-        pthread_cond_wait(&ring.changed, &ring.lock);
+    size_t offset = page * PAGE;
+    const struct iovec *part = &room->parts[offset < room->parts[0].iov_len ? 0 : 1];
+    return (uint8_t *)part->iov_base + (part == &room->parts[0] ? offset : offset - room->parts[0].iov_len);
+}
+
+/* Reads pieces of a process's memory; returns the number of pages that were read, up to the first refused one. */
+static uint64_t read_pieces(int pid, const struct piece *pieces, size_t count, const struct room *room)
+{
+    struct iovec remote[BATCH_PAGES];
+    for (size_t i = 0; i < count; i++) {
+        remote[i] = (struct iovec){(void *)(uintptr_t)pieces[i].address, pieces[i].pages * PAGE};
     }
-    pthread_mutex_unlock(&ring.lock);
+    ssize_t got = process_vm_readv(pid, room->parts, room->count, remote, count, 0);
+    return got < 0 ? 0 : (uint64_t)got / PAGE;
+}
+
+static void read_block(const struct original *of, const struct block *block, const struct room *room)
+{
+    uint64_t done = read_pieces(of->outer_pid, block->pieces, block->count, room);
+    uint64_t before = 0;
+    for (size_t i = 0; i < block->count; i++) {
+        const struct piece *piece = &block->pieces[i];
+        for (uint64_t page = done > before ? done - before : 0; page < piece->pages; page++) {
+            read_by_file(of, piece->address + page * PAGE, page_of(room, before + page), PAGE);
+        }
+        before += piece->pages;
+    }
 }
 
 static void read_pages(struct order *order, const struct original *originals)
 {
-    uint8_t *bounce = allocate(BLOCK_PAGES, PAGE);
     struct block block;
-    uint64_t at = 0;
     while (next_block(order, &block)) {
-        const struct original *of = &originals[block.process];
-        await_room(at);
-        uint64_t to_end = RING_PAGES - at % RING_PAGES;
-        if (block.pages <= to_end) {
-            read_block(of, &block, ring_memory(at));
-        } else {
-            read_block(of, &block, bounce);
-            memcpy(ring_memory(at), bounce, to_end * PAGE);
-            memcpy(ring_memory(at + to_end), bounce + to_end * PAGE, (block.pages - to_end) * PAGE);
-        }
-        at += block.pages;
-        pthread_mutex_lock(&ring.lock);
-        ring.filled = at;
-        pthread_cond_broadcast(&ring.changed);
-        pthread_mutex_unlock(&ring.lock);
+        await_room(block.pages);
+        struct room room = ring_room(ring.filled, block.pages);
+        read_block(&originals[block.process], &block, &room);
+        publish(block.pages);
     }
-    free(bounce);
+    end_stream();
 }
 
 static void link_to_scratch(int images, const char *scratch, const char *name)
@@ -860,7 +972,7 @@ static int inner_pid_of_process(int pid)
     return inner_pid(path);
 }
 
-static void write_list(int images, const struct order *order)
+static void write_list(int images, const struct order *order, const char *head)
 {
     static const char temporary[] = LIST_NAME ".new";
     int number = openat(images, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -868,7 +980,7 @@ static void write_list(int images, const struct order *order)
     if (list == NULL) {
         die("cannot make %s", temporary);
     }
-    fprintf(list, "%s\n", LIST_HEAD);
+    fprintf(list, "%s\n", head);
     for (size_t i = 0; i < order->count; i++) {
         const struct pages *pages = order->all[i];
         fprintf(list, "process %d %" PRIu64 "\n", pages->pid, pages->total);
@@ -935,11 +1047,331 @@ static size_t root_last(const int *pids, size_t count, int root, struct original
     return next;
 }
 
-static int run_source(const char *images_path, const char *scratch_path, int root, const int *pids, size_t pid_count,
-                      char **dump)
+/* ---- source: rounds before the pause ---------------------------------------------------------------------------- */
+
+/* The processes of the rank while it runs, and the batch that is being filled. */
+static struct {
+    int root;
+    uint64_t root_start;
+    struct tracked *all;
+    size_t count;
+    size_t room;
+    uint64_t batches;
+    uint64_t number;
+    uint64_t sent;
+    /* Pieces of the next batch, of one process. */
+    struct piece pieces[BATCH_PAGES];
+    size_t piece_count;
+    uint64_t pages;
+} rounds;
+
+/* Publishes a batch whose pages are in the ring behind its head. */
+static void publish_batch(struct batch_head *head)
+{
+    struct batch_head *place = (struct batch_head *)(void *)ring_memory(ring.filled);
+    head->number = rounds.batches++;
+    head->round = rounds.number;
+    memset(place, 0, PAGE);
+    memcpy(place, head, sizeof *head);
+    publish(1 + head->pages);
+}
+
+static void send_mark(enum batch_kind kind, int pid)
+{
+    struct batch_head head = {.kind = kind, .pid = pid};
+    await_room(1);
+    publish_batch(&head);
+}
+
+/*
+ * Reads and sends the collected pieces of a process. Pages that it has unmapped meanwhile are left out; while it is held
+ * there are none. Only pages that were read count as sent.
+ */
+static void flush_batch(struct tracked *of, int memory, bool is_held)
+{
+    if (rounds.pages == 0) {
+        return;
+    }
+    await_room(1 + rounds.pages);
+    struct room room = ring_room(ring.filled + 1, rounds.pages);
+    uint64_t done = read_pieces(of->pid, rounds.pieces, rounds.piece_count, &room);
+    struct batch_head head = {.kind = BATCH_PAGES_OF, .pid = of->inner, .pages = (uint32_t)rounds.pages};
+    uint64_t before = 0;
+    for (size_t i = 0; i < rounds.piece_count; i++) {
+        const struct piece *piece = &rounds.pieces[i];
+        for (uint64_t page = 0; page < piece->pages; page++) {
+            uint64_t address = piece->address + page * PAGE;
+            bool read = before + page < done
+                || pread(memory, page_of(&room, before + page), PAGE, (off_t)address) == PAGE;
+            if (!read && is_held) {
+                die("cannot read the memory of PID %d at %" PRIx64, of->pid, address);
+            }
+            if (!read) {
+                memset(page_of(&room, before + page), 0, PAGE);
+            }
+            struct page_range *last = head.pieces > 0 ? &head.ranges[head.pieces - 1] : NULL;
+            uint64_t behind = last == NULL ? 0 : last->address + last->pages * PAGE;
+            if (last != NULL && (read ? last->address != UNREAD_PAGES && behind == address : last->address == UNREAD_PAGES)) {
+                last->pages++;
+            } else {
+                head.ranges[head.pieces++] = (struct page_range){read ? address : UNREAD_PAGES, 1};
+            }
+            if (read && !set_add(&of->sent, address, 1)) {
+                fail("no memory for the list of sent pages");
+            }
+        }
+        before += piece->pages;
+    }
+    rounds.sent += rounds.pages;
+    publish_batch(&head);
+    rounds.pages = 0;
+    rounds.piece_count = 0;
+}
+
+/* Sends pages of a process. */
+static void send_range(struct tracked *of, int memory, uint64_t address, uint64_t pages, bool is_held)
+{
+    while (pages > 0) {
+        uint64_t room = BATCH_PAGES - rounds.pages;
+        uint64_t now = pages < room ? pages : room;
+        rounds.pieces[rounds.piece_count++] = (struct piece){address, now, 0};
+        rounds.pages += now;
+        address += now * PAGE;
+        pages -= now;
+        if (rounds.pages == BATCH_PAGES) {
+            flush_batch(of, memory, is_held);
+        }
+    }
+}
+
+static void end_process(size_t place)
+{
+    send_mark(BATCH_FORGET, rounds.all[place].inner);
+    end_tracking(&rounds.all[place]);
+    rounds.all[place] = rounds.all[--rounds.count];
+}
+
+static struct tracked *find_tracked(int pid)
+{
+    for (size_t i = 0; i < rounds.count; i++) {
+        if (rounds.all[i].pid == pid) {
+            return &rounds.all[i];
+        }
+    }
+    return NULL;
+}
+
+static struct tracked *add_tracked(const struct stopped_process *process)
+{
+    if (rounds.count == rounds.room) {
+        rounds.room = rounds.room == 0 ? 16 : 2 * rounds.room;
+        rounds.all = enlarge(rounds.all, rounds.room, sizeof *rounds.all);
+    }
+    struct tracked *added = &rounds.all[rounds.count++];
+    *added = (struct tracked){.pid = process->pid, .inner = process->inner, .start = process->start,
+                              .userfaultfd = -1, .pagemap = -1, .memory = -1};
+    return added;
+}
+
+/*
+ * Begins to track a process. One that was made since the first round may end soon, so that its pages are found only in
+ * the next round.
+ */
+static void begin_with(struct tree_stop *stop, struct tracked *of)
+{
+    int made = make_userfaultfd(stop, of->pid, of->why);
+    if (made < 0 || !begin_tracking(of, made)) {
+        return;
+    }
+    if (rounds.number == 1 ? look_and_protect(of) : register_mappings(of)) {
+        of->why[0] = '\0';
+    } else {
+        end_tracking(of);
+    }
+}
+
+/*
+ * Finds what a stopped process has written. If it executed another program its memory is another one, and tracking
+ * begins again. A process that cannot be tracked is sent when the job is held.
+ */
+static void look_at(struct tree_stop *stop, struct tracked *of)
+{
+    if (of->userfaultfd >= 0) {
+        if (look_and_protect(of)) {
+            return;
+        }
+        send_mark(BATCH_FORGET, of->inner);
+        end_tracking(of);
+        begin_with(stop, of);
+    } else if (of->why[0] == '\0') {
+        begin_with(stop, of);
+    }
+}
+
+static void forget_ended(const struct stopped_process *now, size_t count)
+{
+    for (size_t i = rounds.count; i > 0; i--) {
+        bool found = false;
+        for (size_t k = 0; k < count && !found; k++) {
+            found = now[k].pid == rounds.all[i - 1].pid && now[k].start == rounds.all[i - 1].start;
+        }
+        if (!found) {
+            end_process(i - 1);
+        }
+    }
+}
+
+/* One round: what was written since the last one is found in a stop of all threads, and sent while they run. */
+static void run_round(void)
+{
+    struct tree_stop stop;
+    struct stopped_process *processes;
+    size_t count;
+    char why[STOP_REASON_BYTES];
+    uint64_t sent_before = rounds.sent;
+    if (!stop_tree(&stop, rounds.root, rounds.root_start, &processes, &count, why)) {
+        printf("none %s\n", why);
+        return;
+    }
+    uint64_t since = now_ns();
+    rounds.number++;
+    forget_ended(processes, count);
+    const char *untracked = "";
+    size_t untracked_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct tracked *of = find_tracked(processes[i].pid);
+        of = of == NULL ? add_tracked(&processes[i]) : of;
+        look_at(&stop, of);
+    }
+    uint64_t stopped = now_ns() - since;
+    continue_tree(&stop);
+    free(processes);
+    uint64_t dirty = 0;
+    for (size_t i = 0; i < rounds.count; i++) {
+        struct tracked *of = &rounds.all[i];
+        for (size_t k = 0; k < of->written.count; k++) {
+            send_range(of, of->memory, of->written.all[k].address, of->written.all[k].pages, false);
+        }
+        flush_batch(of, of->memory, false);
+        if (of->userfaultfd < 0) {
+            untracked = of->why;
+            untracked_count++;
+        }
+    }
+    send_mark(BATCH_ROUND_END, 0);
+    for (size_t i = 0; i < rounds.count; i++) {
+        dirty += count_written(&rounds.all[i]);
+    }
+    printf("round %" PRIu64 " sent %" PRIu64 " written %" PRIu64 " stopped-us %" PRIu64 " processes %zu untracked %zu %s\n",
+           rounds.number, rounds.sent - sent_before, dirty, stopped / 1000, rounds.count, untracked_count, untracked);
+}
+
+/* The FIFO by which the service sends its orders. It is at its end when the service ends. */
+static FILE *open_orders(int scratch)
+{
+    if (mkfifoat(scratch, ORDERS_NAME, 0600) != 0) {
+        die("cannot make %s in the scratch folder", ORDERS_NAME);
+    }
+    struct pollfd polled = {openat(scratch, ORDERS_NAME, O_RDONLY | O_NONBLOCK | O_CLOEXEC), POLLIN, 0};
+    FILE *orders = polled.fd < 0 ? NULL : fdopen(polled.fd, "r");
+    if (orders == NULL) {
+        die("cannot open %s", ORDERS_NAME);
+    }
+    if (poll(&polled, 1, ORDERS_LIMIT_MS) != 1 || fcntl(polled.fd, F_SETFL, 0) != 0) {
+        fail("no order has come within %d ms", (int)ORDERS_LIMIT_MS);
+    }
+    return orders;
+}
+
+/* Makes rounds until the order to dump comes, with the processes that are held by then. */
+static size_t run_rounds(int scratch, int *pids)
+{
+    FILE *orders = open_orders(scratch);
+    char *line = NULL;
+    size_t room = 0;
+    while (getline(&line, &room, orders) > 0) {
+        if (strcmp(line, "round\n") == 0) {
+            run_round();
+            fflush(stdout);
+            continue;
+        }
+        char *rest = NULL;
+        char *word = strtok_r(line, " \n", &rest);
+        if (word == NULL || strcmp(word, "dump") != 0) {
+            fail("a line is not understood: %s", line);
+        }
+        size_t count = 0;
+        while ((word = strtok_r(NULL, " \n", &rest)) != NULL && count < MAX_PROCESSES) {
+            pids[count++] = pid_of(word);
+        }
+        free(line);
+        return count;
+    }
+    fail("the order to dump has not come");
+}
+
+/* Sends the pages of a process's page map that were not sent, or were written since. */
+static void send_rest(struct original *of)
+{
+    struct tracked *tracked = find_tracked(of->outer_pid);
+    struct tracked unknown = {.pid = of->outer_pid, .inner = of->pages.pid, .userfaultfd = -1};
+    if (tracked == NULL || tracked->inner != of->pages.pid) {
+        tracked = &unknown;
+    }
+    look_last(tracked);
+    for (size_t i = 0; i < of->pages.run_count; i++) {
+        const struct run *run = &of->pages.runs[i];
+        for (uint64_t done = 0; done < run->pages;) {
+            bool present;
+            uint64_t address = run->address + done * PAGE;
+            uint64_t pages = set_run(&tracked->sent, address, run->pages - done, &present);
+            if (!present) {
+                send_range(tracked, of->memory, address, pages, true);
+            }
+            done += pages;
+        }
+    }
+    flush_batch(tracked, of->memory, true);
+    set_free(&unknown.sent);
+}
+
+/* ---- source: the dump -------------------------------------------------------------------------------------------- */
+
+/* Sends all pages in their order. */
+static void send_in_order(int images, struct order *order, struct original *originals)
+{
+    open_stream(images, STREAM_NAME);
+    write_list(images, order, LIST_HEAD);
+    read_pages(order, originals);
+}
+
+/* Sends what the rounds have left. */
+static void send_after_rounds(int images, struct order *order, struct original *originals)
+{
+    uint64_t before = rounds.sent;
+    write_list(images, order, ROUNDS_LIST_HEAD);
+    send_mark(BATCH_LISTED, 0);
+    for (size_t i = 0; i < order->count; i++) {
+        send_rest(&originals[i]);
+    }
+    send_mark(BATCH_LAST, 0);
+    end_stream();
+    printf("last sent %" PRIu64 " of %" PRIu64 "\n", rounds.sent - before, rounds.sent);
+    fflush(stdout);
+}
+
+static int run_source(const char *images_path, const char *scratch_path, int root, uint64_t root_start, int *pids,
+                      size_t pid_count, char **dump)
 {
     int images = open_directory(images_path);
     int scratch = open_directory(scratch_path);
+    bool in_rounds = root_start > 0;
+    if (in_rounds) {
+        rounds.root = root;
+        rounds.root_start = root_start;
+        open_stream(images, ROUNDS_NAME);
+        pid_count = run_rounds(scratch, pids);
+    }
     struct original *originals = allocate(pid_count, sizeof *originals);
     pid_count = root_last(pids, pid_count, root, originals);
     for (size_t i = 0; i < pid_count; i++) {
@@ -969,23 +1401,13 @@ static int run_source(const char *images_path, const char *scratch_path, int roo
         if (take_in_maps(images, scratch, &originals[i].pages)) {
             struct original one = originals[i];
             originals[order.count] = one;
-            ring.total += one.pages.total;
             order.all[order.count] = &originals[order.count].pages;
             order.count++;
         } else if (originals[i].outer_pid == root) {
             fail("CRIU has written no page map of the root, PID %d", root);
         }
     }
-    ring.file = openat(images, STREAM_NAME, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (ring.file < 0) {
-        die("cannot make %s in the image directory", STREAM_NAME);
-    }
-    if (posix_memalign((void **)&ring.memory, PAGE, (size_t)RING_PAGES * PAGE) != 0) {
-        fail("no memory for the pages");
-    }
-    write_list(images, &order);
-    pthread_t writer = start_thread(write_stream);
-    read_pages(&order, originals);
+    (in_rounds ? send_after_rounds : send_in_order)(images, &order, originals);
     /* While CRIU waits in its page server no signal continues the processes; afterwards one could. */
     if (waitpid(criu, NULL, WNOHANG) != 0) {
         dump_pid = 0;
@@ -997,10 +1419,7 @@ static int run_source(const char *images_path, const char *scratch_path, int roo
     if (!WIFEXITED(end) || WEXITSTATUS(end) != 0) {
         fail("all pages were read, but CRIU %s", describe(end, text, sizeof text));
     }
-    pthread_join(writer, NULL);
-    if (close(ring.file) != 0) {
-        die("cannot close %s", STREAM_NAME);
-    }
+    close_stream();
     return 0;
 }
 
@@ -1173,6 +1592,254 @@ static void share_with_holder(int descriptor)
     }
 }
 
+/* ---- target: the store -------------------------------------------------------------------------------------------- */
+
+enum {
+    SLOT_BYTES = SET_BLOCK_PAGES * PAGE,
+    /* Of addresses, of which only the stored pages have memory. */
+    SLOTS_A_LIMIT = 32,
+    LIST_LIMIT_S = 20,
+    LIST_PAUSE_NS = 1000000
+};
+
+/* The pages of one process that have arrived, the newest of each. */
+struct stored {
+    int pid;
+    struct page_set pages;
+};
+
+/* What has arrived before the copy's processes exist. One thread fills it, until everything is there. */
+static struct {
+    int stream;
+    int file;
+    uint8_t *memory;
+    uint32_t slots;
+    uint32_t used;
+    uint64_t most_pages;
+    uint64_t page_count;
+    struct stored *all;
+    size_t count;
+    size_t room;
+    uint64_t batches;
+    uint64_t round;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool listed;
+    bool whole;
+} store = {.file = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static struct stored *stored_of(int pid)
+{
+    for (size_t i = 0; i < store.count; i++) {
+        if (store.all[i].pid == pid) {
+            return &store.all[i];
+        }
+    }
+    return NULL;
+}
+
+static uint8_t *slot_memory(const struct page_block *block, uint64_t address)
+{
+    return store.memory + (size_t)block->slot * SLOT_BYTES + address / PAGE % SET_BLOCK_PAGES * PAGE;
+}
+
+static void open_store(int images, uint64_t most_bytes)
+{
+    store.most_pages = most_bytes / PAGE;
+    uint64_t slots = (most_bytes / SLOT_BYTES + 1) * SLOTS_A_LIMIT;
+    store.slots = slots > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)slots;
+    size_t bytes = (size_t)store.slots * SLOT_BYTES;
+    store.file = memfd_create("ppmr-pages", MFD_CLOEXEC);
+    if (store.file < 0 || ftruncate(store.file, (off_t)bytes) != 0) {
+        die("no memory file for arriving pages can be made");
+    }
+    store.memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, store.file, 0);
+    if (store.memory == MAP_FAILED) {
+        die("no addresses for arriving pages");
+    }
+    store.stream = openat(images, ROUNDS_NAME, O_RDONLY | O_CLOEXEC);
+    if (store.stream < 0) {
+        die("cannot open %s", ROUNDS_NAME);
+    }
+}
+
+/* Reads all of something out of the stream. */
+static void read_rounds(const struct iovec *into, int count, size_t length)
+{
+    struct iovec left[BATCH_PAGES + 1];
+    struct iovec *at = left;
+    memcpy(left, into, (size_t)count * sizeof *into);
+    while (length > 0) {
+        ssize_t got = readv(store.stream, at, count);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            die("cannot read %s", ROUNDS_NAME);
+        }
+        if (got == 0) {
+            fail("%s ends after %" PRIu64 " batches, before its last one", ROUNDS_NAME, store.batches);
+        }
+        length -= (size_t)got;
+        while (got > 0) {
+            size_t part = (size_t)got < at->iov_len ? (size_t)got : at->iov_len;
+            at->iov_base = (uint8_t *)at->iov_base + part;
+            at->iov_len -= part;
+            got -= (ssize_t)part;
+            if (at->iov_len == 0) {
+                at++;
+                count--;
+            }
+        }
+    }
+}
+
+static struct stored *make_stored(int pid)
+{
+    struct stored *found = stored_of(pid);
+    if (found != NULL) {
+        return found;
+    }
+    if (store.count == MAX_PROCESSES) {
+        fail("%s has pages of more than %d processes", ROUNDS_NAME, (int)MAX_PROCESSES);
+    }
+    if (store.count == store.room) {
+        store.room = store.room == 0 ? 16 : 2 * store.room;
+        store.all = enlarge(store.all, store.room, sizeof *store.all);
+    }
+    store.all[store.count] = (struct stored){.pid = pid};
+    return &store.all[store.count++];
+}
+
+/* Adds pages of one block to the store; returns their memory. */
+static uint8_t *place_pages(struct stored *of, uint64_t address, uint64_t pages)
+{
+    struct page_block *block = set_block(&of->pages, address);
+    if (block == NULL) {
+        fail("no memory for the list of arriving pages");
+    }
+    if (block->slot == SET_NO_SLOT) {
+        if (store.used == store.slots) {
+            fail("the pages of the job lie in more than %u parts of 2 MiB", store.slots);
+        }
+        block->slot = store.used++;
+    }
+    store.page_count += set_mark(&of->pages, block, address, pages, true);
+    if (store.page_count > store.most_pages) {
+        fail("more than %" PRIu64 " MiB of the job's memory have arrived, and staging has no room for more",
+             store.most_pages / (1024 * 1024 / PAGE));
+    }
+    return slot_memory(block, address);
+}
+
+static void take_pages(const struct batch_head *head)
+{
+    static uint8_t unread[BATCH_PAGES * PAGE];
+    struct iovec into[BATCH_PAGES];
+    int count = 0;
+    uint64_t pages = 0;
+    struct stored *of = make_stored(head->pid);
+    for (uint32_t i = 0; i < head->pieces; i++) {
+        uint64_t address = head->ranges[i].address;
+        uint64_t left = head->ranges[i].pages;
+        if (left == 0 || left > BATCH_PAGES - pages
+            || (address != UNREAD_PAGES && (address % PAGE != 0 || address > UINT64_MAX / 2))) {
+            fail("batch %" PRIu64 " of %s is invalid", head->number, ROUNDS_NAME);
+        }
+        pages += left;
+        while (left > 0) {
+            uint64_t part = address == UNREAD_PAGES ? left : set_part(address, left);
+            if (count == BATCH_PAGES) {
+                fail("batch %" PRIu64 " of %s is invalid", head->number, ROUNDS_NAME);
+            }
+            into[count++] = (struct iovec){
+                address == UNREAD_PAGES ? unread : place_pages(of, address, part), part * PAGE};
+            address += address == UNREAD_PAGES ? 0 : part * PAGE;
+            left -= part;
+        }
+    }
+    if (pages != head->pages) {
+        fail("batch %" PRIu64 " of %s is invalid", head->number, ROUNDS_NAME);
+    }
+    read_rounds(into, count, pages * PAGE);
+}
+
+static void give_back(const struct page_block *block, uint64_t address, uint64_t pages)
+{
+    if (madvise(slot_memory(block, address), pages * PAGE, MADV_REMOVE) != 0) {
+        die("memory of arriving pages cannot be given back");
+    }
+}
+
+static void forget_stored(int pid)
+{
+    struct stored *of = stored_of(pid);
+    for (size_t i = 0; of != NULL && i < of->pages.count; i++) {
+        struct page_block *block = of->pages.blocks[i];
+        uint64_t start = block->number * SET_BLOCK_PAGES * PAGE;
+        give_back(block, start, SET_BLOCK_PAGES);
+        store.page_count -= set_mark(&of->pages, block, start, SET_BLOCK_PAGES, false);
+    }
+}
+
+static void set_flag(bool *flag)
+{
+    pthread_mutex_lock(&store.lock);
+    *flag = true;
+    pthread_cond_broadcast(&store.changed);
+    pthread_mutex_unlock(&store.lock);
+}
+
+static void await_flag(const bool *flag)
+{
+    pthread_mutex_lock(&store.lock);
+    while (!*flag) {
+        pthread_cond_wait(&store.changed, &store.lock);
+    }
+    pthread_mutex_unlock(&store.lock);
+}
+
+/* Takes batches until the last one. */
+static void *run_store(void *unused)
+{
+    (void)unused;
+    struct batch_head *head = NULL;
+    if (posix_memalign((void **)&head, PAGE, PAGE) != 0) {
+        fail("no memory for the pages");
+    }
+    while (!store.whole) {
+        read_rounds(&(struct iovec){head, PAGE}, 1, PAGE);
+        bool ends_round = head->kind == BATCH_ROUND_END;
+        if (head->number != store.batches || head->pieces > BATCH_PAGES || head->pages > BATCH_PAGES
+            || head->round != store.round + (head->round > store.round && !store.listed ? 1 : 0)
+            || (ends_round && head->round != store.round + 1)) {
+            fail("batch %" PRIu64 " of %s is missing or invalid", store.batches, ROUNDS_NAME);
+        }
+        store.batches++;
+        switch (head->kind) {
+        case BATCH_PAGES_OF:
+            take_pages(head);
+            break;
+        case BATCH_FORGET:
+            forget_stored(head->pid);
+            break;
+        case BATCH_ROUND_END:
+            store.round = head->round;
+            break;
+        case BATCH_LISTED:
+            set_flag(&store.listed);
+            break;
+        case BATCH_LAST:
+            set_flag(&store.whole);
+            break;
+        default:
+            fail("batch %" PRIu64 " of %s is of an unknown kind", head->number, ROUNDS_NAME);
+        }
+    }
+    free(head);
+    return NULL;
+}
+
 /* ---- target ---------------------------------------------------------------------------------------------------- */
 
 /* A process of the copy. */
@@ -1182,6 +1849,8 @@ struct arriving {
     int descriptor;
     /* A bit for each lazy page that was copied, by its place. */
     uint8_t *copied;
+    /* What the rounds have sent of it. */
+    struct stored *stored;
 };
 
 static struct arriving *arriving;
@@ -1200,17 +1869,13 @@ static struct {
     bool restore_ended;
     bool holder_ended;
     bool whole;
+    /* The pages come out of the store, when all of them are there. */
+    bool stores;
+    bool may_begin;
     int wake[2];
 } fill = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static pid_t restore_pid;
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
-}
 
 static void wake_main(void)
 {
@@ -1337,15 +2002,56 @@ static void read_stream(uint8_t *to, const struct block *block)
     }
 }
 
+/* Copies a block out of the store, whose memory it gives back. */
+static void fill_from_store(const struct block *block)
+{
+    struct arriving *to = &arriving[block->process];
+    for (size_t i = 0; i < block->count; i++) {
+        struct piece part = block->pieces[i];
+        for (uint64_t left = part.pages; left > 0; left -= part.pages) {
+            part.pages = set_part(part.address, left);
+            const struct page_block *from = set_known(&to->stored->pages, part.address);
+            copy_piece(to, &part, slot_memory(from, part.address));
+            give_back(from, part.address, part.pages);
+            part.address += part.pages * PAGE;
+            part.place += part.pages;
+        }
+    }
+}
+
+/* Every page of the page maps must be in the store: a hole in it would read as zeros. */
+static void require_stored(void)
+{
+    for (size_t i = 0; i < arriving_count; i++) {
+        struct arriving *of = &arriving[i];
+        of->stored = stored_of(of->pages.pid);
+        for (size_t k = 0; k < of->pages.run_count; k++) {
+            const struct run *run = &of->pages.runs[k];
+            for (uint64_t done = 0; done < run->pages;) {
+                uint64_t address = run->address + done * PAGE;
+                bool present = false;
+                done += of->stored == NULL ? 0 : set_run(&of->stored->pages, address, run->pages - done, &present);
+                if (!present) {
+                    fail("page %" PRIx64 " of PID %d has not arrived", address, of->pages.pid);
+                }
+            }
+        }
+    }
+}
+
 /* Copies one block; false if there is none. */
 static bool fill_block(struct block *block, uint8_t *memory)
 {
     pthread_mutex_lock(&fill.lock);
     bool more = next_block(&fill.order, block);
-    if (more) {
+    if (more && !fill.stores) {
         read_stream(memory, block);
     }
     pthread_mutex_unlock(&fill.lock);
+    if (more && fill.stores) {
+        fill_from_store(block);
+        return true;
+    }
     const uint8_t *from = memory;
     for (size_t i = 0; more && i < block->count; i++) {
         copy_piece(&arriving[block->process], &block->pieces[i], from);
@@ -1361,6 +2067,9 @@ static void *run_filler(void *unused)
     uint8_t *memory = NULL;
     if (posix_memalign((void **)&memory, PAGE, (size_t)BLOCK_PAGES * PAGE) != 0) {
         fail("no memory for the pages");
+    }
+    if (fill.stores) {
+        await_flag(&fill.may_begin);
     }
     while (fill_block(&block, memory)) {
         continue;
@@ -1445,7 +2154,7 @@ static void take_events(struct arriving *of)
     }
 }
 
-static void read_list(int images)
+static void read_list(int images, const char *head)
 {
     struct bytes text = read_file(images, LIST_NAME);
     text.at = enlarge(text.at, text.length + 1, 1);
@@ -1454,8 +2163,8 @@ static void read_list(int images)
     bool ended = false;
     char *rest = NULL;
     char *line = strtok_r((char *)text.at, "\n", &rest);
-    if (line == NULL || strcmp(line, LIST_HEAD) != 0) {
-        fail("%s does not begin with '%s'", LIST_NAME, LIST_HEAD);
+    if (line == NULL || strcmp(line, head) != 0) {
+        fail("%s does not begin with '%s'", LIST_NAME, head);
     }
     while ((line = strtok_r(NULL, "\n", &rest)) != NULL) {
         int pid;
@@ -1716,18 +2425,50 @@ static void require_descriptors(size_t wanted)
     }
 }
 
-static int run_target(const char *images_path, const char *work_path, const char *pids_path, char **restore)
+/* The list's name comes by another way than the stream. */
+static void await_list(int images)
+{
+    await_flag(&store.listed);
+    for (uint64_t since = now_ns(); faccessat(images, LIST_NAME, F_OK, 0) != 0; sleep_ns(LIST_PAUSE_NS)) {
+        if (now_ns() - since > LIST_LIMIT_S * UINT64_C(1000000000)) {
+            die("%s is not there", LIST_NAME);
+        }
+    }
+}
+
+/* Lets the fillers begin when everything is in the store. */
+static void *await_store(void *unused)
+{
+    (void)unused;
+    await_flag(&store.whole);
+    require_stored();
+    set_flag(&fill.may_begin);
+    return NULL;
+}
+
+static int run_target(const char *images_path, const char *work_path, const char *pids_path, uint64_t store_bytes,
+                      char **restore)
 {
     int images = open_directory(images_path);
-    read_list(images);
+    fill.stores = store_bytes > 0;
+    if (fill.stores) {
+        open_store(images, store_bytes);
+        start_thread(run_store);
+        await_list(images);
+    }
+    read_list(images, fill.stores ? ROUNDS_LIST_HEAD : LIST_HEAD);
     fill.order.all = allocate(arriving_count, sizeof *fill.order.all);
     for (; fill.order.count < arriving_count; fill.order.count++) {
         prepare(images, &arriving[fill.order.count]);
         fill.order.all[fill.order.count] = &arriving[fill.order.count].pages;
     }
-    fill.stream = openat(images, STREAM_NAME, O_RDONLY | O_CLOEXEC);
-    if (fill.stream < 0) {
-        die("cannot open %s", STREAM_NAME);
+    if (fill.stores) {
+        start_thread(await_store);
+    } else {
+        fill.stream = openat(images, STREAM_NAME, O_RDONLY | O_CLOEXEC);
+        if (fill.stream < 0) {
+            die("cannot open %s", STREAM_NAME);
+        }
     }
     write_pids(pids_path);
     require_descriptors(arriving_count + OTHER_DESCRIPTORS);
@@ -1752,9 +2493,21 @@ static int run_target(const char *images_path, const char *work_path, const char
 static int usage(void)
 {
     fputs("usage: ppmr-pages source --images DIR --scratch DIR --root PID --pid PID... -- DUMP...\n"
-          "       ppmr-pages target --images DIR --work DIR --pids-file FILE -- RESTORE...\n",
+          "       ppmr-pages source --images DIR --scratch DIR --root PID --rounds START -- DUMP...\n"
+          "       ppmr-pages target --images DIR --work DIR --pids-file FILE [--store BYTES] -- RESTORE...\n",
           stderr);
     return 1;
+}
+
+static uint64_t number_of(const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || number == 0) {
+        fail("'%s' is no number above 0", text);
+    }
+    return number;
 }
 
 int main(int count, char **words)
@@ -1766,10 +2519,16 @@ int main(int count, char **words)
     static int pids[MAX_PROCESSES];
     size_t pid_count = 0;
     int root = 0;
+    uint64_t root_start = 0;
+    uint64_t store_bytes = 0;
     if (count < 2) {
         return usage();
     }
     mode = words[1];
+    /* The helper that this program starts itself. */
+    if (strcmp(mode, "stop") == 0 && count == 5) {
+        return run_stop(pid_of(words[2]), pid_of(words[3]), number_of(words[4]));
+    }
     int i = 2;
     for (; i + 1 < count && strcmp(words[i], "--") != 0; i += 2) {
         const char *value = words[i + 1];
@@ -1783,6 +2542,10 @@ int main(int count, char **words)
             pids_file = value;
         } else if (strcmp(words[i], "--root") == 0) {
             root = pid_of(value);
+        } else if (strcmp(words[i], "--rounds") == 0) {
+            root_start = number_of(value);
+        } else if (strcmp(words[i], "--store") == 0) {
+            store_bytes = number_of(value);
         } else if (strcmp(words[i], "--pid") == 0 && pid_count < MAX_PROCESSES) {
             pids[pid_count++] = pid_of(value);
         } else {
@@ -1793,11 +2556,11 @@ int main(int count, char **words)
         return usage();
     }
     char **command = &words[i + 1];
-    if (strcmp(mode, "source") == 0 && scratch != NULL && root > 0 && pid_count > 0) {
-        return run_source(images, scratch, root, pids, pid_count, command);
+    if (strcmp(mode, "source") == 0 && scratch != NULL && root > 0 && (pid_count > 0) != (root_start > 0)) {
+        return run_source(images, scratch, root, root_start, pids, pid_count, command);
     }
     if (strcmp(mode, "target") == 0 && work != NULL && pids_file != NULL) {
-        return run_target(images, work, pids_file, command);
+        return run_target(images, work, pids_file, store_bytes, command);
     }
     return usage();
 }

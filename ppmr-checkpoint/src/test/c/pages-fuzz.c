@@ -512,7 +512,7 @@ static void run_as_target(bool whole)
 {
     is_whole = whole;
     copied_pages = 0;
-    read_list(0);
+    read_list(0, LIST_HEAD);
     fill.order.all = allocate(arriving_count, sizeof *fill.order.all);
     for (; fill.order.count < arriving_count; fill.order.count++) {
         prepare(0, &arriving[fill.order.count]);

@@ -108,7 +108,11 @@ final class CheckpointSteps implements RankCommand.Steps {
 
     /** Starts the tool and watches it. {@code user} is empty for the service's own. */
     RankCommand start(String name, List<String> command, Optional<JobUser> user) throws CheckpointException {
-        ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), user, kit);
+        return watch(ToolProcess.start(name, command, task.workDirectory(), user, kit));
+    }
+
+    /** Watches a tool that runs already. */
+    RankCommand watch(ToolProcess tool) {
         return RankCommand.watch(
                 "checkpoint of rank " + task.rank(), tool, Optional.empty(), this, task.deadline(), kit);
     }

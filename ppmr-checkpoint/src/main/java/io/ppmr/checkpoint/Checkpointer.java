@@ -79,6 +79,29 @@ public interface Checkpointer extends ImageTraits {
         return StreamedForm.none(false, "");
     }
 
+    /** Returns true if the configuration wants memory copied while the job runs, where both nodes can. */
+    default boolean prefersPreCopy() {
+        return false;
+    }
+
+    /**
+     * Returns the streamed form in which memory is copied in rounds while the job runs, and the copies are filled from
+     * that store. Empty if this node cannot stream.
+     *
+     * @param storeBytes limit of one rank's store at the target
+     */
+    default Optional<Checkpointer> precopiedForm(long storeBytes) {
+        return Optional.empty();
+    }
+
+    /**
+     * Begins to copy a running rank's memory, and returns at once. Only the precopied form does this. The rank is
+     * stopped for some milliseconds in each round.
+     */
+    default Optional<PreCopy> preCopy(CheckpointTask task) throws CheckpointException {
+        return Optional.empty();
+    }
+
     /** Returns true if a held rank, as a failed attempt leaves it, can be checkpointed again. */
     boolean checkpointsHeldRanks();
 
@@ -222,6 +245,7 @@ public interface Checkpointer extends ImageTraits {
      *     a failure, the pods' part continues it when its network works again.
      * @param whenStopped work between the rank's stop and the tool's start. A rank with such work is stopped first,
      *     if the checkpointer supports that.
+     * @param preCopy the copy of its memory that was begun while it ran
      */
     record CheckpointTask(
             int rank,
@@ -232,7 +256,8 @@ public interface Checkpointer extends ImageTraits {
             Duration deadline,
             Set<ProcessIdentity> stoppedByJob,
             Optional<Enclosure> pod,
-            Optional<WhenStopped> whenStopped) {
+            Optional<WhenStopped> whenStopped,
+            Optional<PreCopy> preCopy) {
         /** Work on a stopped rank, within a bounded time. */
         @FunctionalInterface
         public interface WhenStopped {
@@ -254,7 +279,32 @@ public interface Checkpointer extends ImageTraits {
                 Duration deadline,
                 Set<ProcessIdentity> stoppedByJob,
                 Optional<Enclosure> pod) {
-            this(rank, processes, user, imageDirectory, workDirectory, deadline, stoppedByJob, pod, Optional.empty());
+            this(
+                    rank,
+                    processes,
+                    user,
+                    imageDirectory,
+                    workDirectory,
+                    deadline,
+                    stoppedByJob,
+                    pod,
+                    Optional.empty(),
+                    Optional.empty());
+        }
+
+        /** Returns the same order after the rank's memory was copied in rounds. */
+        public CheckpointTask after(PreCopy copied) {
+            return new CheckpointTask(
+                    rank,
+                    processes,
+                    user,
+                    imageDirectory,
+                    workDirectory,
+                    deadline,
+                    stoppedByJob,
+                    pod,
+                    whenStopped,
+                    Optional.of(copied));
         }
 
         public CheckpointTask {

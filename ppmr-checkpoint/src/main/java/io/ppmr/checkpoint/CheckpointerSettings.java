@@ -205,7 +205,7 @@ public sealed interface CheckpointerSettings {
 
         @Override
         public Checkpointer create(String name, NativePrograms programs, RankCommand.Timing timing) {
-            return new CriuCheckpointer(name, this, ToolKit.of(programs, timing), false);
+            return new CriuCheckpointer(name, this, ToolKit.of(programs, timing), CriuCheckpointer.Memory.IMAGES);
         }
     }
 
@@ -327,6 +327,11 @@ public sealed interface CheckpointerSettings {
          * the job is not moved.
          */
         STREAMED,
+        /**
+         * Copied to the target in rounds while the job computes. If the target's staging has no room for that, it is
+         * streamed. If that is impossible, too, the job is not moved.
+         */
+        PRECOPIED,
         /** As a part of the images, which wait at the target until they are complete. */
         IMAGES
     }

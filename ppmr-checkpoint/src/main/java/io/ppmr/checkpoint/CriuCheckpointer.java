@@ -15,6 +15,7 @@ import io.ppmr.linux.KernelFeatures.Feature;
 import io.ppmr.linux.LibC;
 import io.ppmr.linux.ProcStat;
 import io.ppmr.linux.ProcessIdentity;
+import io.ppmr.protocol.control.MemoryWay;
 import io.ppmr.protocol.data.ReadingMode;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -50,8 +51,19 @@ import org.slf4j.LoggerFactory;
  * gives each thread the capabilities in the image, and the image belongs to the user, so no thread may keep that
  * capability. The rank's PID namespace contains all restored processes, so all of them are checked.
  */
-record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit kit, boolean streamed)
+record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit kit, Memory memory)
         implements Checkpointer {
+    /**
+     * The way of the job's private memory.
+     *
+     * @param way the way
+     * @param storeBytes limit of the store of precopied memory at the target
+     */
+    record Memory(MemoryWay way, long storeBytes) {
+        static final Memory IMAGES = new Memory(MemoryWay.IMAGES, 0);
+        static final Memory STREAMED = new Memory(MemoryWay.STREAMED, 0);
+    }
+
     private static final Logger LOG = LoggerFactory.getLogger(CriuCheckpointer.class);
     private static final int CAP_SYS_ADMIN = 21;
     private static final int CAP_SYS_RESOURCE = 24;
@@ -68,6 +80,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     private static final String PAGES_LIST = "pages.list";
 
     private static final String PAGES_STREAM = "pages.stream";
+    private static final String ROUNDS_STREAM = "rounds.stream";
 
     /**
      * Arguments with which a failed checkpoint with lazy pages leaves network locks or remapped links in the kernel.
@@ -231,31 +244,79 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     @Override
     public boolean streams(String name) {
-        return streamed && name.equals(PAGES_STREAM);
+        return switch (memory.way()) {
+            case IMAGES -> false;
+            case STREAMED -> name.equals(PAGES_STREAM);
+            case PRECOPIED -> name.equals(ROUNDS_STREAM);
+        };
+    }
+
+    private boolean streamed() {
+        return memory.way() != MemoryWay.IMAGES;
+    }
+
+    private boolean precopied() {
+        return memory.way() == MemoryWay.PRECOPIED;
     }
 
     @Override
     public List<String> expectedNames(int rank) {
-        return List.of(streamed ? PAGES_LIST : "inventory.img");
+        return List.of(
+                switch (memory.way()) {
+                    case IMAGES -> "inventory.img";
+                    case STREAMED -> PAGES_LIST;
+                    case PRECOPIED -> ROUNDS_STREAM;
+                });
     }
 
     @Override
     public List<String> completionNames(int rank) {
-        return streamed ? List.of() : List.of("inventory.img");
+        return streamed() ? List.of() : List.of("inventory.img");
     }
 
     @Override
     public Optional<String> completionMarkerName() {
-        return streamed ? Optional.of(PAGES_LIST) : Optional.empty();
+        return streamed() ? Optional.of(PAGES_LIST) : Optional.empty();
     }
 
     @Override
     public StreamedForm streamedForm() {
-        boolean required = settings.keys().pages() == PagePolicy.STREAMED;
+        boolean required = settings.keys().pages() == PagePolicy.STREAMED
+                || settings.keys().pages() == PagePolicy.PRECOPIED;
         return whyNotStreamed()
                 .map(why -> StreamedForm.none(required, why))
                 .orElseGet(() -> new StreamedForm(
-                        Optional.of(new CriuCheckpointer(name, settings, kit, true)), required, "", mostBytes()));
+                        Optional.of(new CriuCheckpointer(name, settings, kit, Memory.STREAMED)),
+                        required,
+                        "",
+                        mostBytes()));
+    }
+
+    @Override
+    public boolean prefersPreCopy() {
+        return settings.keys().pages() == PagePolicy.PRECOPIED;
+    }
+
+    @Override
+    public Optional<Checkpointer> precopiedForm(long storeBytes) {
+        return whyNotStreamed().isPresent()
+                ? Optional.empty()
+                : Optional.of(new CriuCheckpointer(name, settings, kit, new Memory(MemoryWay.PRECOPIED, storeBytes)));
+    }
+
+    @Override
+    public Optional<PreCopy> preCopy(CheckpointTask task) throws CheckpointException {
+        if (!precopied()) {
+            return Optional.empty();
+        }
+        requireReadableLimits(task.rank(), task.user());
+        kit.requireTree(task);
+        String tool = "criu-dump-" + task.rank();
+        Path log = kit.freshFile(task.workDirectory(), Optional.empty(), tool + ".log");
+        Path orders = kit.freshFile(task.workDirectory(), Optional.empty(), PreCopy.ORDERS);
+        List<String> command = dump(task, log, Optional.empty(), List.of());
+        return Optional.of(PreCopy.of(
+                ToolProcess.start(tool, command, task.workDirectory(), Optional.empty(), kit), orders, log, kit));
     }
 
     /**
@@ -543,14 +604,16 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
         String name = "criu-dump-" + task.rank();
         Optional<JobUser> user = runsAs(task.user());
-        Path log = kit.freshFile(task.workDirectory(), user, name + ".log");
+        Path log = task.preCopy().isPresent()
+                ? task.preCopy().get().log()
+                : kit.freshFile(task.workDirectory(), user, name + ".log");
         CheckpointSteps steps = new CheckpointSteps(task, kit, log, Map.of(), CriuWords::explain);
         if (user.isPresent()) {
             requireFullBounds(task);
         } else {
             requireReadableLimits(task.rank(), task.user());
         }
-        if (!streamed
+        if (!streamed()
                 && task.pod().isEmpty()
                 && settings.keys().externalSockets().isEmpty()
                 && task.whenStopped().isEmpty()) {
@@ -561,12 +624,19 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             if (task.whenStopped().isPresent()) {
                 task.whenStopped().get().accept(stopped);
             }
-            if (streamed) {
+            if (streamed()) {
                 for (ProcessIdentity process : stopped) {
                     whyNotStreamed(process)
                             .ifPresent(why -> LOG.warn(
                                     "rank {}: {}, for which the target's staging must have room", task.rank(), why));
                 }
+            }
+            if (task.preCopy().isPresent()) {
+                List<Integer> pids = new ArrayList<>();
+                for (ProcessIdentity process : stopped) {
+                    pids.add(pidSeen(task, process));
+                }
+                return steps.watch(task.preCopy().get().dump(pids));
             }
             List<String> command = dump(task, log, user, stopped);
             command.addAll(new ExternalSockets(settings.keys().externalSockets()).release(task.rank(), stopped));
@@ -577,6 +647,11 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
     }
 
+    /** Returns the PID of a process in the namespace in which the tool runs. */
+    private int pidSeen(CheckpointTask task, ProcessIdentity process) throws CheckpointException {
+        return task.pod().isEmpty() && kit.livesElsewhere(task) ? kit.pidFor(task, process) : process.pid();
+    }
+
     /** @param stopped for the streamed form, the rank's processes, which are stopped */
     private List<String> dump(CheckpointTask task, Path log, Optional<JobUser> user, List<ProcessIdentity> stopped)
             throws CheckpointException {
@@ -584,15 +659,15 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         boolean inside = task.pod().isEmpty() && kit.livesElsewhere(task);
         List<String> command = task.pod().isEmpty() ? kit.launchFor(task, launched(user), programs()) : launched(user);
         String images = inside ? "." : task.imageDirectory().toString();
-        if (streamed) {
+        if (streamed()) {
             command.addAll(Command.words(
                     "%s source --images %s --scratch %s --root %s",
-                    kit.programs().pages(),
-                    images,
-                    log.getParent(),
-                    inside ? kit.pidFor(task) : task.root().pid()));
+                    kit.programs().pages(), images, log.getParent(), pidSeen(task, task.root())));
+            if (precopied()) {
+                command.addAll(List.of("--rounds", Long.toString(task.root().startTimeTicks())));
+            }
             for (ProcessIdentity process : stopped) {
-                command.addAll(List.of("--pid", Integer.toString(inside ? kit.pidFor(task, process) : process.pid())));
+                command.addAll(List.of("--pid", Integer.toString(pidSeen(task, process))));
             }
             command.add("--");
         }
@@ -606,7 +681,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         command.addAll(mode(user.isPresent()));
         command.addAll(settings.keys().dumpArguments());
         task.pod().ifPresent(pod -> command.addAll(pod.arguments()));
-        if (streamed) {
+        if (streamed()) {
             command.addAll(List.of("--lazy-pages", "--ps-socket", "{socket}", "--status-fd", "{status}"));
         }
         return command;
@@ -628,11 +703,15 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         String images = namespace.isPresent() ? "." : task.imageDirectory().toString();
         Path work = log.getParent();
         Optional<Path> pids = Optional.empty();
-        if (streamed) {
+        if (streamed()) {
             pids = Optional.of(kit.freshFile(task.workDirectory(), user, name + ".pids"));
             command.addAll(Command.words(
-                    "%s target --images %s --work %s --pids-file %s --",
+                    "%s target --images %s --work %s --pids-file %s",
                     kit.programs().pages(), images, work, pids.get()));
+            if (precopied()) {
+                command.addAll(List.of("--store", Long.toString(memory.storeBytes())));
+            }
+            command.add("--");
         }
         command.addAll(settings.keys().program());
         command.addAll(Command.words(
@@ -642,7 +721,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         command.addAll(mode(user.isPresent()));
         command.addAll(settings.keys().restoreArguments());
         task.pod().ifPresent(pod -> command.addAll(pod.arguments()));
-        if (streamed) {
+        if (streamed()) {
             command.add("--lazy-pages");
         }
         return new Steps(task, kit, namespace, log, pidFile, pids, user.isPresent()).start(name, command, user);

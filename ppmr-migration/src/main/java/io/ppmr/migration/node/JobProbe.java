@@ -11,6 +11,7 @@ import io.ppmr.linux.ProcFiles;
 import io.ppmr.linux.ProcStat;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.MemoryWay;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -100,15 +101,17 @@ public final class JobProbe {
         String checkpointer = "";
         long residentBytes = 0;
         long streamableBytes = 0;
+        MemoryWay offer = MemoryWay.IMAGES;
         List<Integer> pids = new ArrayList<>();
         for (int rank : ranks) {
             JobFacts one = facts.get(rank);
+            offer = one.streamableBytes() > 0 ? one.offer() : offer;
             checkpointer = one.checkpointer();
             residentBytes += one.residentBytes();
             streamableBytes += one.streamableBytes();
             pids.addAll(one.pids().subList(0, Math.min(one.pids().size(), MAX_PIDS - pids.size())));
         }
-        return new JobFacts(checkpointer, residentBytes, streamableBytes, pids);
+        return new JobFacts(checkpointer, residentBytes, streamableBytes, pids).sent(offer);
     }
 
     /** Returns a process's private memory, and its share of shared memory if the kernel calculates that. */

@@ -213,7 +213,7 @@ public final class PairCheck {
 
     /** Returns the bytes that wait here until the image is complete. Streamed bytes do not wait. */
     private long waitingBytes() {
-        return reading == ReadingMode.RETAINED ? Math.max(0, job.residentBytes() - job.streamableBytes()) : 0;
+        return reading == ReadingMode.RETAINED ? job.waitingBytes() : 0;
     }
 
     /** Returns the memory for the map of an image that waits here as a whole. */

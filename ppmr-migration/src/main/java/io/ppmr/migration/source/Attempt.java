@@ -1,10 +1,12 @@
 package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.checkpoint.Enclosure;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.OrphanedCommand;
+import io.ppmr.checkpoint.PreCopy;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.RankCommands;
 import io.ppmr.checkpoint.RightsBounds;
@@ -17,6 +19,8 @@ import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.source.MigrationProgress.SourceStep;
 import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.MemoryWay;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.protocol.data.ProtocolException;
@@ -135,6 +139,7 @@ final class Attempt {
     private volatile String waitsFor;
     private boolean begun;
     private int nextChecked;
+    private Optional<PreCopyRounds> rounds = Optional.empty();
 
     /** Makes a session for each leg of the plan. None of them has begun yet. */
     Attempt(MigrationContext context, int number, MigrationPlan plan) {
@@ -179,12 +184,53 @@ final class Attempt {
         }
         record.pages(choice.sentence(
                 number > 1,
-                sessions.size(),
+                sessions.stream().map(SourceSession::way).toList(),
                 sessions.stream()
-                        .map(SourceSession::whyImages)
+                        .map(SourceSession::whyOtherWay)
                         .flatMap(Optional::stream)
                         .toList()));
         return Optional.empty();
+    }
+
+    /**
+     * Begins to copy the memory of the ranks whose checkpointer does that while they run.
+     *
+     * @param trees each rank's processes, from one scan for all
+     * @return false if there is no such rank
+     */
+    boolean startPreCopy(Map<Integer, List<ProcessIdentity>> trees) throws CheckpointException, IOException {
+        Map<Integer, PreCopy> copies = new LinkedHashMap<>();
+        try {
+            for (CheckpointTask task : tasks(trees, Map.of()).values()) {
+                Checkpointer checkpointer = session(plan.placeOf(task.rank())).checkpointer();
+                if (session(plan.placeOf(task.rank())).way() != MemoryWay.PRECOPIED) {
+                    continue;
+                }
+                WorkDirectories.create(workRoot, task.rank());
+                Optional<PreCopy> begun = checkpointer.preCopy(task);
+                if (begun.isPresent()) {
+                    copies.put(task.rank(), begun.get());
+                    OrphanedCommand.note(workRoot, begun.get().started());
+                }
+            }
+        } finally {
+            rounds = copies.isEmpty() ? Optional.empty() : Optional.of(new PreCopyRounds(copies, imageBytes()));
+        }
+        if (rounds.isPresent()) {
+            rounds.get().begin();
+        }
+        return rounds.isPresent();
+    }
+
+    /** Returns how the copy of the running ranks' memory ended, or empty as long as it goes on. Does not block. */
+    Optional<String> checkPreCopy() throws CheckpointException {
+        return rounds.isEmpty() ? Optional.of("") : rounds.get().check();
+    }
+
+    private long imageBytes() {
+        return choice.facts().values().stream()
+                .mapToLong(JobFacts::streamableBytes)
+                .sum();
     }
 
     /**
@@ -194,11 +240,29 @@ final class Attempt {
      * @param pods the enclosures of the ranks that are pods
      */
     void startCheckpoints(Map<Integer, List<ProcessIdentity>> trees, Map<Integer, Enclosure> pods) {
+        Map<Integer, CheckpointTask> tasks = tasks(trees, pods);
+        tasks.keySet().forEach(rank -> unwritten.merge(plan.placeOf(rank), 1, Integer::sum));
+        begun = true;
+        idleBeforeNs = activity.idleNs();
+        checkpoints.start(tasks.keySet(), rank -> {
+            Optional<PreCopy> copied = rounds.flatMap(all -> all.of(rank));
+            if (copied.isEmpty()) {
+                WorkDirectories.create(workRoot, rank);
+            }
+            CheckpointTask task =
+                    copied.map(copy -> tasks.get(rank).after(copy)).orElse(tasks.get(rank));
+            RankCommand checkpoint = session(plan.placeOf(rank)).checkpointer().checkpoint(task);
+            OrphanedCommand.note(workRoot, checkpoint.started());
+            return checkpoint;
+        });
+    }
+
+    private Map<Integer, CheckpointTask> tasks(
+            Map<Integer, List<ProcessIdentity>> trees, Map<Integer, Enclosure> pods) {
         Map<Integer, CheckpointTask> tasks = new LinkedHashMap<>();
         for (Job.RankProcess process : job.ranks()) {
             int rank = process.rank();
             int place = plan.placeOf(rank);
-            unwritten.merge(place, 1, Integer::sum);
             tasks.put(
                     rank,
                     new CheckpointTask(
@@ -210,16 +274,10 @@ final class Attempt {
                             settings.limits().checkpointDeadline(),
                             originals.stoppedByJob(rank),
                             Optional.ofNullable(pods.get(rank)),
-                            sessions.get(place).lengthsWhenStopped()));
+                            sessions.get(place).lengthsWhenStopped(),
+                            Optional.empty()));
         }
-        begun = true;
-        idleBeforeNs = activity.idleNs();
-        checkpoints.start(tasks.keySet(), rank -> {
-            WorkDirectories.create(workRoot, rank);
-            RankCommand checkpoint = session(plan.placeOf(rank)).checkpointer().checkpoint(tasks.get(rank));
-            OrphanedCommand.note(workRoot, checkpoint.started());
-            return checkpoint;
-        });
+        return tasks;
     }
 
     /**
@@ -410,6 +468,7 @@ final class Attempt {
             givenUpNs = System.nanoTime();
             nextReportNs = givenUpNs;
             sessions.forEach(session -> session.fail(reason));
+            rounds.ifPresent(PreCopyRounds::end);
         }
         if (job.checkpointer().writesInProcess() && endByThemselves()) {
             return checkpoints.isEmpty();
@@ -455,6 +514,7 @@ final class Attempt {
 
     /** Closes every session, and removes the images' names. */
     void close() {
+        rounds.ifPresent(PreCopyRounds::end);
         // All transports end before the first chunk is released, because they share the pool.
         sessions.forEach(SourceSession::stop);
         List<RuntimeException> failures = new ArrayList<>();

@@ -31,6 +31,8 @@ public record MigrationProgress(
     /** The steps of a migration, in their order (paper 1, section III). */
     public enum SourceStep {
         CONNECT,
+        /** The job's memory is copied while it computes. */
+        PRECOPY,
         SUSPEND,
         CHECKPOINT,
         RESTART,

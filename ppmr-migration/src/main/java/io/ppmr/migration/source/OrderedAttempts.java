@@ -51,6 +51,9 @@ final class OrderedAttempts implements Attempts {
     private Map<String, SourceSession> sessions = Map.of();
     private int number;
     private boolean moving;
+    /** The job computes while its memory is copied. */
+    private boolean precopying;
+
     private boolean suspended;
     private boolean isPauseReported;
     /** The processes that the job itself has stopped, as recorded in the journal. */
@@ -91,6 +94,7 @@ final class OrderedAttempts implements Attempts {
             record.resumed();
         }
         number = attemptNumber;
+        precopying = false;
         plan = nextAttempts.taken(participants).orElse(plan);
         record.newAttempt();
         Attempt next = new Attempt(context, number, plan);
@@ -116,6 +120,17 @@ final class OrderedAttempts implements Attempts {
         }
         originals.findStoppedByJob();
         noteStopped();
+        if (next.startPreCopy(originals.trees())) {
+            record.step(SourceStep.PRECOPY);
+            precopying = true;
+            moving = true;
+            return;
+        }
+        stopJob(next);
+    }
+
+    /** Begins to stop the job. Until now it has been unchanged. */
+    private void stopJob(Attempt next) throws IOException, CheckpointException, InterruptedException {
         suspend();
         String gone = originals.whyNotAlive();
         if (gone != null && isUntouched()) {
@@ -169,7 +184,9 @@ final class OrderedAttempts implements Attempts {
     @Override
     public void work() {
         try {
-            if (attempt.isPresent()) {
+            if (attempt.isPresent() && precopying) {
+                checkPreCopy(attempt.get());
+            } else if (attempt.isPresent()) {
                 checkCheckpoints(attempt.get());
                 requirePace(attempt.get());
             }
@@ -188,6 +205,23 @@ final class OrderedAttempts implements Attempts {
             moving = false;
             LOG.error("migration {}: a defect of this service; please report it: its checkpoints", id, e);
             events.failed(number, new Attempt.Failure("a defect of this service: its checkpoints: " + e, ""));
+        }
+    }
+
+    private void checkPreCopy(Attempt current) throws IOException, CheckpointException, InterruptedException {
+        Optional<Attempt.Failure> failure = current.onWriteFailed();
+        if (failure.isPresent()) {
+            moving = false;
+            events.failed(number, failure.get());
+            return;
+        }
+        Optional<String> ended = current.checkPreCopy();
+        if (ended.isPresent()) {
+            precopying = false;
+            moving = false;
+            LOG.info("migration {}: the job's memory was copied while it ran: {}", id, ended.get());
+            record.pages(record.pages() + "; " + ended.get());
+            stopJob(current);
         }
     }
 

@@ -9,8 +9,10 @@ import io.ppmr.migration.node.MemoryShape;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.node.Preparation;
 import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.MemoryWay;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -19,14 +21,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The source's choice for sending a job's memory: streamed into the copies, or as a part of the images. A target may
- * still require images. Made before the job is changed; immutable.
+ * The source's choice for sending a job's memory: copied while it computes, streamed into the copies, or as a part of
+ * the images. A target may still require another way. Made before the job is changed; immutable.
  *
  * @param facts facts of each rank, with the offered streams
- * @param why the way, and the reason for it
+ * @param way the offered way
+ * @param why the reason for it
  * @param required whether the job is not moved in any other way
  */
-record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
+record PageChoice(Map<Integer, JobFacts> facts, MemoryWay way, String why, boolean required) {
     private static final Logger LOG = LoggerFactory.getLogger(PageChoice.class);
     private static final String AS_IMAGES = "as images: ";
     private static final long MIB = 1 << 20;
@@ -93,9 +96,14 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
             throw new CheckpointException("job " + job.name() + " is not moved: the configuration requires pages ="
                     + " \"streamed\", but " + why + ". Remedy: set pages = \"auto\", or remove that cause");
         }
-        return streams
-                ? new PageChoice(offered, "streamed: " + why, form.required())
-                : new PageChoice(facts, why.isEmpty() ? "" : AS_IMAGES + why, false);
+        if (!streams) {
+            return new PageChoice(facts, MemoryWay.IMAGES, why.isEmpty() ? "" : AS_IMAGES + why, false);
+        }
+        // A pod's network belongs to its image, which is dumped when the network is down.
+        MemoryWay way =
+                job.checkpointer().prefersPreCopy() && job.pods().isEmpty() ? MemoryWay.PRECOPIED : MemoryWay.STREAMED;
+        offered.replaceAll((rank, one) -> one.streamableBytes() > 0 ? one.sent(way) : one);
+        return new PageChoice(offered, way, why, form.required());
     }
 
     /** Returns whether a process has a file open that moves with the job if the target has no equal one. */
@@ -167,20 +175,33 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
      * Returns how an attempt sends the memory, and why, or empty if the checkpointer has only one way.
      *
      * @param again whether an earlier attempt failed, which is not repeated in the same way
-     * @param targets number of its targets
-     * @param refusals reasons of the targets that require images
+     * @param accepted the ways of its targets
+     * @param reasons reasons of the targets that require another way than the offered one
      */
-    String sentence(boolean again, int targets, List<String> refusals) {
-        boolean streams = facts.values().stream().anyMatch(rank -> rank.streamableBytes() > 0);
-        if (!streams) {
+    String sentence(boolean again, List<MemoryWay> accepted, List<String> reasons) {
+        if (way == MemoryWay.IMAGES) {
             return why;
         }
         if (again && !required) {
             return AS_IMAGES + "an earlier attempt failed";
         }
-        String refused = String.join("; ", refusals);
-        return refusals.isEmpty()
-                ? why
-                : refusals.size() < targets ? why + ", but as images: " + refused : AS_IMAGES + refused;
+        MemoryWay most = Collections.max(accepted);
+        MemoryWay least = Collections.min(accepted);
+        String because = String.join("; ", reasons);
+        if (most == MemoryWay.IMAGES) {
+            return AS_IMAGES + because;
+        }
+        String begin = (most == MemoryWay.PRECOPIED ? "precopied: " : "streamed: ") + why;
+        if (reasons.isEmpty()) {
+            return begin;
+        }
+        return begin
+                + (least == most ? "; " : least == MemoryWay.IMAGES ? ", but as images: " : ", but streamed: ")
+                + because;
+    }
+
+    /** Returns the facts of a rank in an attempt. What failed once is not offered again. */
+    static JobFacts again(JobFacts facts, boolean required) {
+        return facts.sent(required && facts.offer() != MemoryWay.IMAGES ? MemoryWay.STREAMED : MemoryWay.IMAGES);
     }
 }

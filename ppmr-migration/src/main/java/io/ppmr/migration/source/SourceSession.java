@@ -21,6 +21,7 @@ import io.ppmr.migration.source.MigrationPlan.Leg;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.MemoryWay;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.data.DataMessage;
@@ -133,7 +134,8 @@ final class SourceSession {
     private ControlReconnector controlReconnector;
     private long introducedMs;
     private Checkpointer checkpointer;
-    private Optional<String> whyImages = Optional.empty();
+    private MemoryWay way = MemoryWay.IMAGES;
+    private Optional<String> whyOtherWay = Optional.empty();
     /** The target is lost or has reported a failure. The migration's worker handles that when it is not waiting. */
     private volatile boolean broken;
 
@@ -187,9 +189,14 @@ final class SourceSession {
         return checkpointer;
     }
 
-    /** Returns why the target does not accept the job's memory as the offered stream, or empty if it does. */
-    Optional<String> whyImages() {
-        return whyImages;
+    /** Returns the way in which the target accepts the job's memory. */
+    MemoryWay way() {
+        return way;
+    }
+
+    /** Returns why the target does not accept the job's memory in the offered way, or empty if it does. */
+    Optional<String> whyOtherWay() {
+        return whyOtherWay;
     }
 
     Path imageDirectory(int rank) {
@@ -333,8 +340,7 @@ final class SourceSession {
     private JobFacts offered() {
         JobFacts together = JobProbe.together(context.pages().facts(), leg().ranks());
         JobFacts facts = job.pods().isEmpty() ? together : together.withPods(podsHere());
-        boolean again = attempt > 1 && !context.pages().required();
-        return again ? facts.withStreamable(0) : facts;
+        return attempt > 1 ? PageChoice.again(facts, context.pages().required()) : facts;
     }
 
     /** Returns the pods that move to this target. */
@@ -699,14 +705,20 @@ final class SourceSession {
         if (message instanceof ControlMessage.Introduced introduction) {
             introduced = true;
             unwanted = introduction.findings().stream().anyMatch(finding -> finding.level() == Finding.Level.FAIL);
-            if (introduction.streams() && offered().streamableBytes() > 0) {
+            JobFacts offer = offered();
+            way = introduction.way().compareTo(offer.offer()) < 0 ? introduction.way() : offer.offer();
+            if (way == MemoryWay.PRECOPIED) {
+                checkpointer =
+                        job.checkpointer().precopiedForm(offer.storeBytes()).orElse(checkpointer);
+            } else if (way != MemoryWay.IMAGES) {
                 checkpointer = job.checkpointer().streamedForm().form().orElse(checkpointer);
-            } else if (offered().streamableBytes() > 0) {
-                whyImages = introduction.findings().stream()
+            }
+            if (way.compareTo(offer.offer()) < 0) {
+                whyOtherWay = introduction.findings().stream()
                         .filter(finding -> finding.check().equals(Finding.PAGES))
                         .findFirst()
                         .map(finding -> "target " + leg().target() + " reports: " + finding.sentence())
-                        .or(() -> Optional.of("target " + leg().target() + " requires images"));
+                        .or(() -> Optional.of("target " + leg().target() + " accepts it only so"));
             }
             List<Finding> findings = new ArrayList<>(introduction.findings());
             findings.add(

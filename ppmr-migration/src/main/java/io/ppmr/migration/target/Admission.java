@@ -14,6 +14,7 @@ import io.ppmr.protocol.control.ControlMessage.Introduce;
 import io.ppmr.protocol.control.ControlMessage.Introduced;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.MemoryWay;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.data.ReadingMode;
@@ -149,9 +150,10 @@ final class Admission {
         }
         if (tool.isPresent() && job.streamableBytes() > 0) {
             StreamedForm form = tool.get().streamedForm();
-            findings.add(pages(job, form));
-            job = form.form().isPresent() ? job : job.withStreamable(0);
-            tool = form.form().or(() -> checkpointer(introduce.job().checkpointer()));
+            JobFacts offered = job;
+            job = form.form().isEmpty() ? offered.sent(MemoryWay.IMAGES) : fitting(offered, here.stagingBytes());
+            findings.add(pages(offered, job, form, here.stagingBytes()));
+            tool = form(tool.get(), form, job);
         }
         PairCheck.findings(
                         introduce.node(),
@@ -167,7 +169,7 @@ final class Admission {
                 LOG.warn("{} of {}: {}", finding.check(), introduce.node().hostName(), finding.sentence());
             }
         }
-        link.send(new Introduced(here, job.streamableBytes() > 0, findings));
+        link.send(new Introduced(here, job.offer(), findings));
         return Optional.of(new Introduction(job, findings, tool, here.stagingBytes()));
     }
 
@@ -178,12 +180,38 @@ final class Admission {
                 .flatMap(tool -> restarting.whyNotFrom(tool.detail()));
     }
 
-    private static Finding pages(JobFacts job, StreamedForm form) {
-        return form.form().isPresent()
-                ? Finding.ok(
-                        Finding.PAGES,
-                        job.streamableBytes() / AvailableRoom.MIB + " MiB of the job can be streamed here")
-                : Finding.ok(Finding.PAGES, "the job's memory is sent as images: " + form.whyNot());
+    /** Returns the job as it can be sent to a node that streams: precopied memory needs room in staging. */
+    private static JobFacts fitting(JobFacts offered, long stagingBytes) {
+        return offered.offer() == MemoryWay.PRECOPIED && offered.waitingBytes() > stagingBytes
+                ? offered.sent(MemoryWay.STREAMED)
+                : offered;
+    }
+
+    /** Returns the tool in the form in which it restores such a job. */
+    private static Optional<Checkpointer> form(Checkpointer tool, StreamedForm form, JobFacts job) {
+        return switch (job.offer()) {
+            case IMAGES -> Optional.of(tool);
+            case STREAMED -> form.form();
+            case PRECOPIED -> tool.precopiedForm(job.storeBytes());
+        };
+    }
+
+    private static Finding pages(JobFacts offered, JobFacts job, StreamedForm form, long stagingBytes) {
+        long streamableMib = offered.streamableBytes() / AvailableRoom.MIB;
+        return Finding.ok(
+                Finding.PAGES,
+                switch (job.offer()) {
+                    case IMAGES -> "the job's memory is sent as images: " + form.whyNot();
+                    case PRECOPIED -> streamableMib + " MiB of the job can be copied here while it computes";
+                    case STREAMED ->
+                        streamableMib + " MiB of the job can be streamed here"
+                                + (offered.offer() == MemoryWay.STREAMED
+                                        ? ""
+                                        : ", and not be copied while it computes, since its memory and its images need "
+                                                + offered.waitingBytes() / AvailableRoom.MIB
+                                                + " MiB in pool and staging, which have room for "
+                                                + stagingBytes / AvailableRoom.MIB + " MiB");
+                });
     }
 
     private static List<Finding> tool(JobFacts job, NodeFacts here) {
@@ -320,9 +348,7 @@ final class Admission {
                     + " the job, and this node's copy_limit is "
                     + settings.carry().copyLimit() + ". Remedy: raise copy_limit in [files] of its configuration");
         }
-        long waitingBytes = introduction.job().residentBytes()
-                - introduction.job().streamableBytes()
-                + begin.transfer().carriedBytes();
+        long waitingBytes = introduction.job().waitingBytes() + begin.transfer().carriedBytes();
         return begin.transfer().carriedBytes() == 0 || waitingBytes <= introduction.stagingBytes()
                 ? Optional.empty()
                 : Optional.of("an image of the job and its own files have about " + waitingBytes

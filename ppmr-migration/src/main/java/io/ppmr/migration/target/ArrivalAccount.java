@@ -24,8 +24,7 @@ final class ArrivalAccount {
         this.begin = begin;
         this.source = source;
         this.expectedBytes = job.residentBytes() + begin.transfer().carriedBytes();
-        this.retainedBytes = begin.transfer().carriedBytes()
-                + (retained ? Math.max(0, job.residentBytes() - job.streamableBytes()) : 0);
+        this.retainedBytes = begin.transfer().carriedBytes() + (retained ? job.waitingBytes() : 0);
     }
 
     /** Adds the transfer, whose bytes begin to arrive. */

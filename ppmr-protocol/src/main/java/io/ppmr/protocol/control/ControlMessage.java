@@ -36,9 +36,9 @@ public sealed interface ControlMessage extends Message {
 
     /**
      * T to S, the answer: the facts of the target and the findings of its comparison. A FAIL becomes a Refuse to Begin.
-     * {@code streams} is true if the target accepts the source's offer to stream the job's memory.
+     * {@code way} is the way in which the target accepts the job's memory: the offered one, or one before it.
      */
-    record Introduced(NodeFacts node, boolean streams, List<Finding> findings) implements ControlMessage {
+    record Introduced(NodeFacts node, MemoryWay way, List<Finding> findings) implements ControlMessage {
         public Introduced {
             findings = List.copyOf(findings);
         }
@@ -47,7 +47,7 @@ public sealed interface ControlMessage extends Message {
         public void write(Bytes<?> out) {
             out.writeByte((byte) 33);
             FactsCodec.write(out, node);
-            MessageFields.writeFlag(out, streams);
+            out.writeUnsignedByte(way.code());
             FactsCodec.write(out, findings);
         }
     }
@@ -449,7 +449,9 @@ public sealed interface ControlMessage extends Message {
             case 24 -> new OriginalRights(in.readInt(), MessageFields.flag(in), MessageFields.texts(in));
             case 21 -> new StatusQuery(MessageFields.text(in), in.readLong(), in.readLong());
             case 32 -> new Introduce(FactsCodec.readNode(in), FactsCodec.readJob(in));
-            case 33 -> new Introduced(FactsCodec.readNode(in), MessageFields.flag(in), FactsCodec.readFindings(in));
+            case 33 ->
+                new Introduced(
+                        FactsCodec.readNode(in), MemoryWay.of(in.readUnsignedByte()), FactsCodec.readFindings(in));
             case 34 ->
                 PlanCheck.requireValid(new AddressAway(
                         MessageFields.text(in), MessageFields.text(in), in.readLong(), MessageFields.text(in)));

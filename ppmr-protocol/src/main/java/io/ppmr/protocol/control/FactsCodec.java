@@ -56,6 +56,7 @@ final class FactsCodec {
     static void write(Bytes<?> out, JobFacts job) {
         MessageFields.writeText(out, job.checkpointer());
         out.writeLong(job.residentBytes()).writeLong(job.streamableBytes());
+        out.writeUnsignedByte(job.offer().code());
         MessageFields.writeInts(out, job.pids());
         // Nothing is written for a job without pods, so that an earlier release can read the message.
         if (!job.pods().isEmpty()) {
@@ -83,6 +84,7 @@ final class FactsCodec {
         String checkpointer = MessageFields.text(in);
         long resident = in.readLong();
         long streamable = in.readLong();
+        MemoryWay offer = MemoryWay.of(in.readUnsignedByte());
         List<Integer> pids = MessageFields.ints(in);
         Map<Integer, PodFacts> pods = new TreeMap<>();
         // Fewer bytes than a pod are surplus bytes, which the reader of the message refuses.
@@ -93,7 +95,7 @@ final class FactsCodec {
                 throw new ProtocolException("rank " + rank + " has two pods: the peer is broken");
             }
         }
-        return new JobFacts(checkpointer, resident, streamable, pids, pods);
+        return new JobFacts(checkpointer, resident, streamable, offer, pids, pods);
     }
 
     private static PodFacts readPod(Bytes<?> in) throws ProtocolException {

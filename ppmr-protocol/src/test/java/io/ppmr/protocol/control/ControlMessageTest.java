@@ -160,7 +160,8 @@ class ControlMessageTest {
                         new ControlMessage.FilesInspected("k", true, List.of("error 2"), "no"),
                         "25 01 6b 01 01000000 07 6572726f722032 02 6e6f"),
                 Arguments.of(
-                        new ControlMessage.Introduced(NODE, true, List.of(Finding.fail("cpu", "no", "go"))),
+                        new ControlMessage.Introduced(
+                                NODE, MemoryWay.PRECOPIED, List.of(Finding.fail("cpu", "no", "go"))),
                         "21" + NODE_BYTES + " 01 01000000 02 03 637075 02 6e6f 02 676f"));
     }
 

@@ -125,7 +125,7 @@ class MessagePropertyTest {
                 Combinators.combine(nodes(), jobs()).as(ControlMessage.Introduce::new),
                 Combinators.combine(
                                 nodes(),
-                                Arbitraries.of(true, false),
+                                Arbitraries.of(MemoryWay.class),
                                 Combinators.combine(Arbitraries.of(Finding.Level.class), text, text, text)
                                         .as(Finding::new)
                                         .list()
@@ -152,8 +152,10 @@ class MessagePropertyTest {
                         text,
                         Arbitraries.longs(),
                         Arbitraries.longs(),
-                        Arbitraries.integers().list().ofMaxSize(20))
-                .as(JobFacts::new);
+                        Arbitraries.integers().list().ofMaxSize(20),
+                        Arbitraries.of(MemoryWay.class))
+                .as((tool, resident, streamable, pids, way) ->
+                        new JobFacts(tool, resident, streamable, pids).sent(way));
     }
 
     @Property

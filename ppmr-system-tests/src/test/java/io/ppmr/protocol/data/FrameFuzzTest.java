@@ -6,6 +6,7 @@ import io.ppmr.fuzz.Mutator;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
+import io.ppmr.protocol.control.MemoryWay;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.protocol.control.VoterState;
@@ -87,7 +88,7 @@ class FrameFuzzTest {
             new ControlMessage.FilesInspected("k", true, List.of("error 2"), "no"),
             new ControlMessage.AddressAwayAck(2),
             new ControlMessage.Introduce(NODE, new JobFacts("criu", 7, 6, List.of(8))),
-            new ControlMessage.Introduced(NODE, true, List.of(Finding.fail("cpu", "no", "go"))));
+            new ControlMessage.Introduced(NODE, MemoryWay.STREAMED, List.of(Finding.fail("cpu", "no", "go"))));
 
     private static final ControlMessage.Begin LONG = new ControlMessage.Begin(
             "m-1",

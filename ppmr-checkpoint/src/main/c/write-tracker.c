@@ -1,0 +1,311 @@
+/* See write-tracker.h. */
+#define _GNU_SOURCE
+#include "write-tracker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "userfaultfd.h"
+
+/* linux/fs.h, from Linux 6.7 on. */
+struct scanned_region {
+    uint64_t start;
+    uint64_t end;
+    uint64_t categories;
+};
+
+struct pagemap_scan {
+    uint64_t size;
+    uint64_t flags;
+    uint64_t start;
+    uint64_t end;
+    uint64_t walk_end;
+    uint64_t regions;
+    uint64_t region_count;
+    uint64_t most_pages;
+    uint64_t inverted;
+    uint64_t all_of;
+    uint64_t any_of;
+    uint64_t returned;
+};
+
+#define PAGEMAP_SCAN _IOWR('f', 16, struct pagemap_scan)
+
+enum {
+    SCAN_REGIONS = 4096,
+    /* flags */
+    PROTECT_FOUND = 1,
+    /* categories */
+    TRACKABLE = 1 << 0,
+    WRITTEN = 1 << 1,
+    ZERO_PAGE = 1 << 5,
+    PATH_ROOM = 64
+};
+
+/* The end of the addresses of a process: the kernel keeps the last page free. */
+#define ADDRESS_END ((UINT64_C(1) << 47) - SET_PAGE)
+
+static bool add_range(struct ranges *ranges, uint64_t start, uint64_t end)
+{
+    if (ranges->count > 0) {
+        struct page_range *last = &ranges->all[ranges->count - 1];
+        if (last->address + last->pages * SET_PAGE == start) {
+            last->pages += (end - start) / SET_PAGE;
+            return true;
+        }
+    }
+    if (ranges->count == ranges->room) {
+        size_t room = ranges->room == 0 ? 256 : 2 * ranges->room;
+        struct page_range *more = reallocarray(ranges->all, room, sizeof *more);
+        if (more == NULL) {
+            return false;
+        }
+        ranges->all = more;
+        ranges->room = room;
+    }
+    ranges->all[ranges->count++] = (struct page_range){start, (end - start) / SET_PAGE};
+    return true;
+}
+
+static void free_ranges(struct ranges *ranges)
+{
+    free(ranges->all);
+    *ranges = (struct ranges){0};
+}
+
+/* Lists the pages of all these categories. False with errno; ESRCH if the memory is gone. */
+static bool scan(const struct tracked *tracked, uint64_t categories, uint64_t inverted, uint64_t flags,
+                 struct ranges *found)
+{
+    static struct scanned_region regions[SCAN_REGIONS];
+    struct pagemap_scan arguments = {.size = sizeof arguments,
+                                     .flags = flags,
+                                     .end = ADDRESS_END,
+                                     .regions = (uint64_t)(uintptr_t)regions,
+                                     .region_count = SCAN_REGIONS,
+                                     .all_of = categories,
+                                     .inverted = inverted,
+                                     .returned = categories & ~inverted};
+    found->count = 0;
+    while (arguments.start < arguments.end) {
+        int count = ioctl(tracked->pagemap, PAGEMAP_SCAN, &arguments);
+        if (count < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            return false;
+        }
+        for (int i = 0; i < count; i++) {
+            if (!add_range(found, regions[i].start, regions[i].end)) {
+                errno = ENOMEM;
+                return false;
+            }
+        }
+        if (arguments.walk_end <= arguments.start) {
+            break;
+        }
+        arguments.start = arguments.walk_end;
+    }
+    return true;
+}
+
+/* Lists the private mappings without a file. */
+static bool list_anonymous(int pid, struct ranges *found)
+{
+    char path[PATH_ROOM];
+    char *line = NULL;
+    size_t room = 0;
+    bool listed = true;
+    found->count = 0;
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    FILE *maps = fopen(path, "re");
+    if (maps == NULL) {
+        return false;
+    }
+    while (listed && getline(&line, &room, maps) > 0) {
+        uint64_t start;
+        uint64_t end;
+        uint64_t inode;
+        char rights[8];
+        char name[8] = "";
+        int fields = sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %*s %*s %" SCNu64 " %7s", &start, &end, rights, &inode, name);
+        bool is_kernels = strncmp(name, "[v", 2) == 0;
+        if (fields >= 4 && inode == 0 && rights[3] == 'p' && !is_kernels && end <= ADDRESS_END) {
+            listed = add_range(found, start, end);
+        }
+    }
+    free(line);
+    fclose(maps);
+    return listed;
+}
+
+/* What of a list is not in another one. Both ascend. */
+static bool difference(const struct ranges *of, const struct ranges *without, struct ranges *result)
+{
+    size_t next = 0;
+    result->count = 0;
+    for (size_t i = 0; i < of->count; i++) {
+        uint64_t at = of->all[i].address;
+        uint64_t end = at + of->all[i].pages * SET_PAGE;
+        while (next < without->count && without->all[next].address + without->all[next].pages * SET_PAGE <= at) {
+            next++;
+        }
+        for (size_t gap = next; at < end; gap++) {
+            uint64_t start = gap < without->count ? without->all[gap].address : end;
+            if (start > at && !add_range(result, at, start < end ? start : end)) {
+                return false;
+            }
+            if (start >= end) {
+                break;
+            }
+            at = without->all[gap].address + without->all[gap].pages * SET_PAGE;
+        }
+    }
+    return true;
+}
+
+bool begin_tracking(struct tracked *tracked, int userfaultfd)
+{
+    struct uffd_api api = {.api = UFFD_API_VERSION, .features = UFFD_WP_ASYNC};
+    char path[PATH_ROOM];
+    tracked->userfaultfd = -1;
+    if (ioctl(userfaultfd, UFFD_API, &api) != 0) {
+        snprintf(tracked->why, sizeof tracked->why, "this kernel has no asynchronous write protection: %s",
+                 strerror(errno));
+        close(userfaultfd);
+        return false;
+    }
+    snprintf(path, sizeof path, "/proc/%d/pagemap", tracked->pid);
+    tracked->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/%d/mem", tracked->pid);
+    tracked->memory = open(path, O_RDONLY | O_CLOEXEC);
+    if (tracked->pagemap < 0 || tracked->memory < 0) {
+        snprintf(tracked->why, sizeof tracked->why, "the memory of PID %d cannot be read: %s", tracked->pid,
+                 strerror(errno));
+        close(userfaultfd);
+        end_tracking(tracked);
+        return false;
+    }
+    tracked->userfaultfd = userfaultfd;
+    return true;
+}
+
+/*
+ * Registers mappings. A part that the kernel refuses is not tracked. The pages lose old marks of protection, so that all
+ * of them count as written.
+ */
+static bool register_new(struct tracked *tracked, const struct ranges *new)
+{
+    for (size_t i = 0; i < new->count; i++) {
+        struct uffd_range range = {new->all[i].address, new->all[i].pages * SET_PAGE};
+        struct uffd_register registered = {.range = range, .mode = UFFD_REGISTER_WP};
+        struct uffd_protect unprotected = {.range = range, .mode = 0};
+        if (ioctl(tracked->userfaultfd, UFFD_REGISTER, &registered) != 0) {
+            if (errno == ESRCH) {
+                return false;
+            }
+            continue;
+        }
+        int failed;
+        do {
+            failed = ioctl(tracked->userfaultfd, UFFD_PROTECT, &unprotected);
+        } while (failed != 0 && errno == EAGAIN);
+        if (failed != 0) {
+            struct uffd_range left = range;
+            ioctl(tracked->userfaultfd, UFFD_UNREGISTER, &left);
+        }
+    }
+    return true;
+}
+
+static void forget_written(struct tracked *tracked, const struct ranges *registered)
+{
+    for (size_t i = 0; i < tracked->written.count; i++) {
+        set_remove(&tracked->sent, tracked->written.all[i].address, tracked->written.all[i].pages);
+    }
+    set_keep(&tracked->sent, registered->all, registered->count);
+}
+
+static bool refuse(struct tracked *tracked)
+{
+    snprintf(tracked->why, sizeof tracked->why, "the writes of PID %d cannot be found: %s", tracked->pid,
+             strerror(errno));
+    return false;
+}
+
+/* Registers the mappings that are not registered. `before` gets those that were. */
+static bool register_rest(struct tracked *tracked, struct ranges *before)
+{
+    struct ranges mapped = {0};
+    struct ranges new = {0};
+    bool registered = list_anonymous(tracked->pid, &mapped) && scan(tracked, TRACKABLE, 0, 0, before)
+        && difference(&mapped, before, &new) && register_new(tracked, &new);
+    free_ranges(&mapped);
+    free_ranges(&new);
+    return registered;
+}
+
+bool register_mappings(struct tracked *tracked)
+{
+    struct ranges before = {0};
+    bool registered = register_rest(tracked, &before);
+    free_ranges(&before);
+    return registered || refuse(tracked);
+}
+
+bool look_and_protect(struct tracked *tracked)
+{
+    struct ranges before = {0};
+    bool found = register_rest(tracked, &before)
+        && scan(tracked, TRACKABLE | WRITTEN | ZERO_PAGE, ZERO_PAGE, PROTECT_FOUND, &tracked->written);
+    if (found) {
+        /* Only a mapping that was registered at the look before keeps its sent pages. */
+        forget_written(tracked, &before);
+    }
+    free_ranges(&before);
+    return found || refuse(tracked);
+}
+
+uint64_t count_written(struct tracked *tracked)
+{
+    struct ranges found = {0};
+    uint64_t pages = 0;
+    if (tracked->userfaultfd >= 0 && scan(tracked, TRACKABLE | WRITTEN | ZERO_PAGE, ZERO_PAGE, 0, &found)) {
+        for (size_t i = 0; i < found.count; i++) {
+            pages += found.all[i].pages;
+        }
+    }
+    free_ranges(&found);
+    return pages;
+}
+
+void look_last(struct tracked *tracked)
+{
+    struct ranges registered = {0};
+    if (tracked->userfaultfd >= 0 && scan(tracked, TRACKABLE, 0, 0, &registered)
+        && scan(tracked, TRACKABLE | WRITTEN, 0, 0, &tracked->written)) {
+        forget_written(tracked, &registered);
+    } else {
+        set_free(&tracked->sent);
+    }
+    free_ranges(&registered);
+}
+
+void end_tracking(struct tracked *tracked)
+{
+    int *descriptors[] = {&tracked->userfaultfd, &tracked->pagemap, &tracked->memory};
+    for (size_t i = 0; i < sizeof descriptors / sizeof descriptors[0]; i++) {
+        if (*descriptors[i] >= 0) {
+            close(*descriptors[i]);
+        }
+        *descriptors[i] = -1;
+    }
+    set_free(&tracked->sent);
+    free_ranges(&tracked->written);
+}
