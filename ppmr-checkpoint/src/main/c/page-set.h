@@ -24,6 +24,8 @@ struct page_block {
     /* The address by 2 MiB. */
     uint64_t number;
     uint32_t slot;
+    /* For the owner: pages that are still needed. */
+    uint32_t left;
     uint64_t bits[SET_WORDS];
 };
 
@@ -68,7 +70,7 @@ static inline struct page_block *set_find(struct page_set *set, uint64_t address
 }
 
 /* The same for a set that threads read at the same time; it changes nothing. */
-static inline const struct page_block *set_known(const struct page_set *set, uint64_t address)
+static inline struct page_block *set_known(const struct page_set *set, uint64_t address)
 {
     struct page_set view = *set;
     view.last = view.count;
@@ -202,6 +204,34 @@ static inline uint64_t set_run(struct page_set *set, uint64_t address, uint64_t 
         at += left;
     }
     return (at < end ? at : end) - first;
+}
+
+/* Calls a function with each run of pages of the set that lies outside of ranges, which ascend and do not overlap. */
+static inline void set_each_outside(struct page_set *set, const struct page_range *kept, size_t count,
+                                    void (*each)(void *context, uint64_t address, uint64_t pages), void *context)
+{
+    size_t next = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        uint64_t at = set->blocks[i]->number * SET_BLOCK_PAGES * SET_PAGE;
+        uint64_t end = at + (uint64_t)SET_BLOCK_PAGES * SET_PAGE;
+        while (at < end) {
+            while (next < count && kept[next].address + kept[next].pages * SET_PAGE <= at) {
+                next++;
+            }
+            uint64_t kept_start = next < count ? kept[next].address : end;
+            if (kept_start <= at) {
+                at = kept[next].address + kept[next].pages * SET_PAGE;
+                continue;
+            }
+            uint64_t gap_end = kept_start < end ? kept_start : end;
+            bool present;
+            uint64_t pages = set_run(set, at, (gap_end - at) / SET_PAGE, &present);
+            if (present) {
+                each(context, at, pages);
+            }
+            at += pages * SET_PAGE;
+        }
+    }
 }
 
 /* Removes all pages outside of ranges, which ascend and do not overlap. */

@@ -74,6 +74,7 @@ enum {
     BATCH_PAGES = 248,
     MAX_PROCESSES = 1024,
     ORDERS_LIMIT_MS = 60000,
+    YOUNG_S = 2,
     MAX_RUNS = 1 << 24,
     MOST_FILLERS = 2,
     /* ENOENT of UFFDIO_COPY: the process has not registered its memory yet. */
@@ -589,6 +590,8 @@ enum batch_kind {
     BATCH_PAGES_OF = 1,
     /* A process has ended, or has executed another program: its pages are of no use. */
     BATCH_FORGET,
+    /* Pages that a process has unmapped. */
+    BATCH_UNMAPPED,
     /* The end of a round. */
     BATCH_ROUND_END,
     /* The list of processes is there, and all images. */
@@ -735,6 +738,8 @@ static struct {
     pthread_cond_t changed;
     uint64_t filled;
     uint64_t written;
+    /* Where the written pages are sent on although no chunk is full. */
+    uint64_t sync_at;
     bool ended;
 } ring = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -767,6 +772,13 @@ static void *write_stream(void *unused)
         write_all(ring.file, ring.name, ring_memory(at), pages * PAGE);
         at += pages;
         pthread_mutex_lock(&ring.lock);
+        bool syncs = ring.sync_at > 0 && ring.sync_at <= at;
+        ring.sync_at = syncs ? 0 : ring.sync_at;
+        pthread_mutex_unlock(&ring.lock);
+        if (syncs && fsync(ring.file) != 0 && errno != EINVAL) {
+            die("cannot send %s", ring.name);
+        }
+        pthread_mutex_lock(&ring.lock);
         ring.written = at;
         pthread_cond_broadcast(&ring.changed);
         pthread_mutex_unlock(&ring.lock);
@@ -796,11 +808,12 @@ static void await_room(uint64_t pages)
     pthread_mutex_unlock(&ring.lock);
 }
 
-/* Has the writer write the next pages of the ring. */
-static void publish(uint64_t pages)
+/* Has the writer write the next pages of the ring, and send them on at once if that is wanted. */
+static void publish(uint64_t pages, bool at_once)
 {
     pthread_mutex_lock(&ring.lock);
     ring.filled += pages;
+    ring.sync_at = at_once ? ring.filled : ring.sync_at;
     pthread_cond_broadcast(&ring.changed);
     pthread_mutex_unlock(&ring.lock);
 }
@@ -901,7 +914,7 @@ static void read_pages(struct order *order, const struct original *originals)
         await_room(block.pages);
         struct room room = ring_room(ring.filled, block.pages);
         read_block(&originals[block.process], &block, &room);
-        publish(block.pages);
+        publish(block.pages, false);
     }
     end_stream();
 }
@@ -1073,7 +1086,7 @@ static void publish_batch(struct batch_head *head)
     head->round = rounds.number;
     memset(place, 0, PAGE);
     memcpy(place, head, sizeof *head);
-    publish(1 + head->pages);
+    publish(1 + head->pages, head->kind == BATCH_LISTED);
 }
 
 static void send_mark(enum batch_kind kind, int pid)
@@ -1116,7 +1129,7 @@ static void flush_batch(struct tracked *of, int memory, bool is_held)
             } else {
                 head.ranges[head.pieces++] = (struct page_range){read ? address : UNREAD_PAGES, 1};
             }
-            if (read && !set_add(&of->sent, address, 1)) {
+            if (read && (!set_add(&of->sent, address, 1) || !set_add(&of->stored, address, 1))) {
                 fail("no memory for the list of sent pages");
             }
         }
@@ -1142,6 +1155,33 @@ static void send_range(struct tracked *of, int memory, uint64_t address, uint64_
             flush_batch(of, memory, is_held);
         }
     }
+}
+
+static void send_forgotten(struct batch_head *head)
+{
+    if (head->pieces > 0) {
+        await_room(1);
+        publish_batch(head);
+        head->pieces = 0;
+    }
+}
+
+static void forget_range(void *context, uint64_t address, uint64_t pages)
+{
+    struct batch_head *head = context;
+    head->ranges[head->pieces++] = (struct page_range){address, pages};
+    if (head->pieces == BATCH_PAGES) {
+        send_forgotten(head);
+    }
+}
+
+/* Has the target give back what the process has unmapped, so that its store is no larger than the job. */
+static void forget_unmapped(struct tracked *of)
+{
+    struct batch_head head = {.kind = BATCH_UNMAPPED, .pid = of->inner};
+    set_each_outside(&of->stored, of->mapped.all, of->mapped.count, forget_range, &head);
+    send_forgotten(&head);
+    set_keep(&of->stored, of->mapped.all, of->mapped.count);
 }
 
 static void end_process(size_t place)
@@ -1173,17 +1213,23 @@ static struct tracked *add_tracked(const struct stopped_process *process)
     return added;
 }
 
-/*
- * Begins to track a process. One that was made since the first round may end soon, so that its pages are found only in
- * the next round.
- */
+/* Whether a process was started a short time ago, so that it may end soon. */
+static bool is_young(const struct tracked *of)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK);
+    return (uint64_t)now.tv_sec * ticks + (uint64_t)now.tv_nsec * ticks / 1000000000U < of->start + YOUNG_S * ticks;
+}
+
+/* Begins to track a process. The pages of a young one are found only in the next round. */
 static void begin_with(struct tree_stop *stop, struct tracked *of)
 {
     int made = make_userfaultfd(stop, of->pid, of->why);
     if (made < 0 || !begin_tracking(of, made)) {
         return;
     }
-    if (rounds.number == 1 ? look_and_protect(of) : register_mappings(of)) {
+    if (is_young(of) ? register_mappings(of) : look_and_protect(of)) {
         of->why[0] = '\0';
     } else {
         end_tracking(of);
@@ -1249,6 +1295,7 @@ static void run_round(void)
     uint64_t dirty = 0;
     for (size_t i = 0; i < rounds.count; i++) {
         struct tracked *of = &rounds.all[i];
+        forget_unmapped(of);
         for (size_t k = 0; k < of->written.count; k++) {
             send_range(of, of->memory, of->written.all[k].address, of->written.all[k].pages, false);
         }
@@ -1598,6 +1645,7 @@ enum {
     SLOT_BYTES = SET_BLOCK_PAGES * PAGE,
     /* Of addresses, of which only the stored pages have memory. */
     SLOTS_A_LIMIT = 32,
+    DENSE_PAGES = 200,
     LIST_LIMIT_S = 20,
     LIST_PAUSE_NS = 1000000
 };
@@ -1611,7 +1659,6 @@ struct stored {
 /* What has arrived before the copy's processes exist. One thread fills it, until everything is there. */
 static struct {
     int stream;
-    int file;
     uint8_t *memory;
     uint32_t slots;
     uint32_t used;
@@ -1626,7 +1673,7 @@ static struct {
     pthread_cond_t changed;
     bool listed;
     bool whole;
-} store = {.file = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+} store = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static struct stored *stored_of(int pid)
 {
@@ -1649,14 +1696,14 @@ static void open_store(int images, uint64_t most_bytes)
     uint64_t slots = (most_bytes / SLOT_BYTES + 1) * SLOTS_A_LIMIT;
     store.slots = slots > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)slots;
     size_t bytes = (size_t)store.slots * SLOT_BYTES;
-    store.file = memfd_create("ppmr-pages", MFD_CLOEXEC);
-    if (store.file < 0 || ftruncate(store.file, (off_t)bytes) != 0) {
-        die("no memory file for arriving pages can be made");
-    }
-    store.memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, store.file, 0);
-    if (store.memory == MAP_FAILED) {
+    /* Aligned to a slot, for huge pages. */
+    uint8_t *memory = mmap(NULL, bytes + SLOT_BYTES, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
         die("no addresses for arriving pages");
     }
+    store.memory = memory + (SLOT_BYTES - (uintptr_t)memory % SLOT_BYTES) % SLOT_BYTES;
+    madvise(store.memory, bytes, MADV_NOHUGEPAGE);
     store.stream = openat(images, ROUNDS_NAME, O_RDONLY | O_CLOEXEC);
     if (store.stream < 0) {
         die("cannot open %s", ROUNDS_NAME);
@@ -1723,6 +1770,11 @@ static uint8_t *place_pages(struct stored *of, uint64_t address, uint64_t pages)
             fail("the pages of the job lie in more than %u parts of 2 MiB", store.slots);
         }
         block->slot = store.used++;
+        /* A dense block is read back by far fewer faults from a huge page; in a sparse one that would take much more
+         * memory than it has pages. */
+        if (pages >= DENSE_PAGES) {
+            madvise(store.memory + (size_t)block->slot * SLOT_BYTES, SLOT_BYTES, MADV_HUGEPAGE);
+        }
     }
     store.page_count += set_mark(&of->pages, block, address, pages, true);
     if (store.page_count > store.most_pages) {
@@ -1764,9 +1816,10 @@ static void take_pages(const struct batch_head *head)
     read_rounds(into, count, pages * PAGE);
 }
 
-static void give_back(const struct page_block *block, uint64_t address, uint64_t pages)
+static void give_back(const struct page_block *block)
 {
-    if (madvise(slot_memory(block, address), pages * PAGE, MADV_REMOVE) != 0) {
+    if (block->slot != SET_NO_SLOT
+        && madvise(store.memory + (size_t)block->slot * SLOT_BYTES, SLOT_BYTES, MADV_DONTNEED) != 0) {
         die("memory of arriving pages cannot be given back");
     }
 }
@@ -1777,8 +1830,29 @@ static void forget_stored(int pid)
     for (size_t i = 0; of != NULL && i < of->pages.count; i++) {
         struct page_block *block = of->pages.blocks[i];
         uint64_t start = block->number * SET_BLOCK_PAGES * PAGE;
-        give_back(block, start, SET_BLOCK_PAGES);
+        give_back(block);
         store.page_count -= set_mark(&of->pages, block, start, SET_BLOCK_PAGES, false);
+    }
+}
+
+static void forget_ranges(const struct batch_head *head)
+{
+    struct stored *of = make_stored(head->pid);
+    for (uint32_t i = 0; i < head->pieces; i++) {
+        uint64_t address = head->ranges[i].address;
+        uint64_t pages = head->ranges[i].pages;
+        if (address % PAGE != 0 || address > UINT64_MAX / 2 || pages > SET_BLOCK_PAGES
+            || set_part(address, pages) != pages) {
+            fail("batch %" PRIu64 " of %s is invalid", head->number, ROUNDS_NAME);
+        }
+        struct page_block *block = set_find(&of->pages, address);
+        if (block == NULL) {
+            continue;
+        }
+        store.page_count -= set_mark(&of->pages, block, address, pages, false);
+        if (madvise(slot_memory(block, address), pages * PAGE, MADV_DONTNEED) != 0) {
+            die("memory of arriving pages cannot be given back");
+        }
     }
 }
 
@@ -1822,6 +1896,9 @@ static void *run_store(void *unused)
             break;
         case BATCH_FORGET:
             forget_stored(head->pid);
+            break;
+        case BATCH_UNMAPPED:
+            forget_ranges(head);
             break;
         case BATCH_ROUND_END:
             store.round = head->round;
@@ -2010,9 +2087,11 @@ static void fill_from_store(const struct block *block)
         struct piece part = block->pieces[i];
         for (uint64_t left = part.pages; left > 0; left -= part.pages) {
             part.pages = set_part(part.address, left);
-            const struct page_block *from = set_known(&to->stored->pages, part.address);
+            struct page_block *from = set_known(&to->stored->pages, part.address);
             copy_piece(to, &part, slot_memory(from, part.address));
-            give_back(from, part.address, part.pages);
+            if (__atomic_sub_fetch(&from->left, (uint32_t)part.pages, __ATOMIC_ACQ_REL) == 0) {
+                give_back(from);
+            }
             part.address += part.pages * PAGE;
             part.place += part.pages;
         }
@@ -2034,6 +2113,7 @@ static void require_stored(void)
                 if (!present) {
                     fail("page %" PRIx64 " of PID %d has not arrived", address, of->pages.pid);
                 }
+                set_find(&of->stored->pages, address)->left += (uint32_t)(run->address + done * PAGE - address) / PAGE;
             }
         }
     }

@@ -44,6 +44,8 @@ enum {
     /* categories */
     TRACKABLE = 1 << 0,
     WRITTEN = 1 << 1,
+    PRESENT = 1 << 3,
+    SWAPPED = 1 << 4,
     ZERO_PAGE = 1 << 5,
     PATH_ROOM = 64
 };
@@ -79,9 +81,22 @@ static void free_ranges(struct ranges *ranges)
     *ranges = (struct ranges){0};
 }
 
-/* Lists the pages of all these categories. False with errno; ESRCH if the memory is gone. */
-static bool scan(const struct tracked *tracked, uint64_t categories, uint64_t inverted, uint64_t flags,
-                 struct ranges *found)
+/* What is listed: pages of all these categories, and of any of those. */
+struct wanted {
+    uint64_t all_of;
+    uint64_t none_of;
+    uint64_t any_of;
+};
+
+/* What is registered, with its holes. */
+static const struct wanted REGISTERED = {TRACKABLE, 0, 0};
+/* Pages with bytes that were written. The kernel counts holes as written, too. */
+static const struct wanted WRITTEN_PAGES = {TRACKABLE | WRITTEN, ZERO_PAGE, PRESENT | SWAPPED};
+/* Everything that does not have the bytes that were sent. */
+static const struct wanted CHANGED = {TRACKABLE | WRITTEN, 0, 0};
+
+/* Lists such pages. False with errno; ESRCH if the memory is gone. */
+static bool scan(const struct tracked *tracked, const struct wanted *wanted, uint64_t flags, struct ranges *found)
 {
     static struct scanned_region regions[SCAN_REGIONS];
     struct pagemap_scan arguments = {.size = sizeof arguments,
@@ -89,9 +104,10 @@ static bool scan(const struct tracked *tracked, uint64_t categories, uint64_t in
                                      .end = ADDRESS_END,
                                      .regions = (uint64_t)(uintptr_t)regions,
                                      .region_count = SCAN_REGIONS,
-                                     .all_of = categories,
-                                     .inverted = inverted,
-                                     .returned = categories & ~inverted};
+                                     .all_of = wanted->all_of | wanted->none_of,
+                                     .inverted = wanted->none_of,
+                                     .any_of = wanted->any_of,
+                                     .returned = wanted->all_of};
     found->count = 0;
     while (arguments.start < arguments.end) {
         int count = ioctl(tracked->pagemap, PAGEMAP_SCAN, &arguments);
@@ -242,11 +258,9 @@ static bool refuse(struct tracked *tracked)
 /* Registers the mappings that are not registered. `before` gets those that were. */
 static bool register_rest(struct tracked *tracked, struct ranges *before)
 {
-    struct ranges mapped = {0};
     struct ranges new = {0};
-    bool registered = list_anonymous(tracked->pid, &mapped) && scan(tracked, TRACKABLE, 0, 0, before)
-        && difference(&mapped, before, &new) && register_new(tracked, &new);
-    free_ranges(&mapped);
+    bool registered = list_anonymous(tracked->pid, &tracked->mapped) && scan(tracked, &REGISTERED, 0, before)
+        && difference(&tracked->mapped, before, &new) && register_new(tracked, &new);
     free_ranges(&new);
     return registered;
 }
@@ -263,7 +277,7 @@ bool look_and_protect(struct tracked *tracked)
 {
     struct ranges before = {0};
     bool found = register_rest(tracked, &before)
-        && scan(tracked, TRACKABLE | WRITTEN | ZERO_PAGE, ZERO_PAGE, PROTECT_FOUND, &tracked->written);
+        && scan(tracked, &WRITTEN_PAGES, PROTECT_FOUND, &tracked->written);
     if (found) {
         /* Only a mapping that was registered at the look before keeps its sent pages. */
         forget_written(tracked, &before);
@@ -276,7 +290,7 @@ uint64_t count_written(struct tracked *tracked)
 {
     struct ranges found = {0};
     uint64_t pages = 0;
-    if (tracked->userfaultfd >= 0 && scan(tracked, TRACKABLE | WRITTEN | ZERO_PAGE, ZERO_PAGE, 0, &found)) {
+    if (tracked->userfaultfd >= 0 && scan(tracked, &WRITTEN_PAGES, 0, &found)) {
         for (size_t i = 0; i < found.count; i++) {
             pages += found.all[i].pages;
         }
@@ -288,8 +302,8 @@ uint64_t count_written(struct tracked *tracked)
 void look_last(struct tracked *tracked)
 {
     struct ranges registered = {0};
-    if (tracked->userfaultfd >= 0 && scan(tracked, TRACKABLE, 0, 0, &registered)
-        && scan(tracked, TRACKABLE | WRITTEN, 0, 0, &tracked->written)) {
+    if (tracked->userfaultfd >= 0 && scan(tracked, &REGISTERED, 0, &registered)
+        && scan(tracked, &CHANGED, 0, &tracked->written)) {
         forget_written(tracked, &registered);
     } else {
         set_free(&tracked->sent);
@@ -307,5 +321,7 @@ void end_tracking(struct tracked *tracked)
         *descriptors[i] = -1;
     }
     set_free(&tracked->sent);
+    set_free(&tracked->stored);
     free_ranges(&tracked->written);
+    free_ranges(&tracked->mapped);
 }

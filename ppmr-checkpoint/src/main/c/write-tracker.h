@@ -37,6 +37,10 @@ struct tracked {
     /* /proc/PID/mem. */
     int memory;
     struct page_set sent;
+    /* What the target stores of it: all pages that were sent, without those that were forgotten. */
+    struct page_set stored;
+    /* Its mappings at the last look. */
+    struct ranges mapped;
     /* What the last look found. */
     struct ranges written;
     /* Why it is not tracked. */

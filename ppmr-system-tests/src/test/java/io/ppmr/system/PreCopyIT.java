@@ -6,14 +6,23 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
+import io.ppmr.linux.Command;
+import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -21,34 +30,36 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Jobs whose memory is copied while they compute, by real CRIU. The job maps, moves, unmaps, protects and writes memory
- * in several threads, forks, and checks all of it by itself, so that a lost or old page shows.
+ * in several threads, forks, and checks all of it, so that a lost, old or zero page shows.
  */
 @Timeout(value = 180, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class PreCopyIT {
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
+    private static final long STAGING_BYTES = 1 << 30;
 
     @TempDir
     private Path directory;
 
-    private CriuJob start(int seed, int mib) throws Exception {
+    private CriuJob start(long seed, int mib, int pace) throws Exception {
         CriuJob job = CriuJob.start(
                 directory,
                 "setsid " + System.getProperty("ppmr.demo.dir") + "/churn-job --report report --threads 2 --children 1"
-                        + " --pace 50 --seed " + seed + " --mib " + mib);
+                        + " --pace " + pace + " --seed " + seed + " --mib " + mib);
         Conditions.until(LIMIT, "the job computes", () -> report(job).contains("ready"));
         return job;
     }
 
-    private static String report(CriuJob job) throws Exception {
+    private static String report(CriuJob job) throws IOException {
         return Files.exists(job.file("report")) ? Files.readString(job.file("report")) : "";
     }
 
     private static ServicePair.Options options(Checkpointer criu) {
-        return ServicePair.Options.with(criu).alsoRootsJobs().staging(1 << 30);
+        return ServicePair.Options.with(criu).alsoRootsJobs().staging(STAGING_BYTES);
     }
 
+    /** Ends the job, which checks all of its memory before. */
     private static void requireRight(CriuJob job, int pid) throws Exception {
-        new ProcessBuilder("kill", "-TERM", Integer.toString(pid)).start().waitFor();
+        Command.of(List.of("kill", "-TERM", Integer.toString(pid))).run(LIMIT);
         Conditions.until(
                 LIMIT,
                 "the job has ended",
@@ -56,17 +67,159 @@ class PreCopyIT {
         assertFalse(report(job).contains("wrong"), report(job));
     }
 
-    @ParameterizedTest
-    @ValueSource(ints = {1, 2, 3})
-    void shouldLoseNoWriteWhenMemoryIsCopiedWhileTheJobComputes(int seed) throws Exception {
+    private void move(long seed, int mib, int pace) throws Exception {
         Checkpointer criu = CriuJob.criu(PagePolicy.PRECOPIED);
         try (ServicePair pair = new ServicePair(directory, options(criu));
-                CriuJob job = start(seed, 48)) {
+                CriuJob job = start(seed, mib, pace)) {
             MigrationReport report = job.migrate(pair, criu);
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
-            assertTrue(report.pages().matches("precopied: .*round.*"), report.pages());
-            System.out.println("seed " + seed + ": " + report.pages() + "; paused " + report);
+            assertTrue(report.pages().matches("precopied: .* rounds?, .*"), report.pages());
             requireRight(job, report.ranks().get(0).pids().get(0));
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2})
+    void shouldLoseNoWriteWhenMemoryIsCopiedWhileTheJobComputes(int seed) throws Exception {
+        move(seed, 48, 50);
+    }
+
+    @Tag("soak")
+    @Test
+    @Timeout(value = 1200, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    void shouldLoseNoWriteInFortyMovesOfJobsThatWriteMuchOrLittle() throws Exception {
+        for (int seed = 100; seed < 140; seed++) {
+            Path own = Files.createDirectory(directory.resolve("seed-" + seed));
+            Path before = directory;
+            directory = own;
+            move(seed, 16 + seed % 5 * 12, 10 << seed % 8);
+            directory = before;
+        }
+    }
+
+    /** The copy of one move is the original of the next, in a PID namespace of its own. */
+    @Test
+    void shouldMoveAgainWhenTheJobWasMovedBefore() throws Exception {
+        Checkpointer criu = CriuJob.criu(PagePolicy.PRECOPIED);
+        try (ServicePair pair = new ServicePair(directory, options(criu));
+                CriuJob job = start(7, 24, 50)) {
+            int pid = job.pid();
+            for (int move = 0; move < 3; move++) {
+                MigrationReport report = job.migrate(pair, criu, pid, "move-" + move, new Cancellation());
+                assertEquals(Outcome.COMMITTED, report.outcome(), "move " + move + ": " + report.reason());
+                pid = report.ranks().get(0).pids().get(0);
+            }
+            requireRight(job, pid);
+        }
+    }
+
+    @Test
+    void shouldStreamWhenTheTargetsStagingHasNoRoomForTheMemory() throws Exception {
+        Checkpointer criu = CriuJob.criu(PagePolicy.PRECOPIED);
+        try (ServicePair pair = new ServicePair(directory, options(criu).staging(64 << 20));
+                CriuJob job = start(4, 48, 50)) {
+            MigrationReport report = job.migrate(pair, criu);
+            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+            assertTrue(
+                    report.pages().startsWith("streamed: ")
+                            && report.pages().contains("not be copied while it computes"),
+                    report.pages());
+            requireRight(job, report.ranks().get(0).pids().get(0));
+        }
+    }
+
+    /** Nothing has been done to the job then, so that it only goes on. */
+    @Test
+    void shouldLeaveTheJobAsItWasWhenTheMigrationIsCalledOffWhileMemoryIsCopied() throws Exception {
+        Checkpointer criu = CriuJob.criu(PagePolicy.PRECOPIED);
+        try (ServicePair pair = new ServicePair(directory, options(criu));
+                CriuJob job = start(5, 200, 50)) {
+            Cancellation cancellation = new Cancellation();
+            CompletableFuture<MigrationReport> moved = move(job, pair, criu, cancellation);
+            awaitTool("ppmr-pages source");
+            cancellation.cancel("the test");
+            MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
+            assertFalse(report.outcome() == Outcome.COMMITTED, report.toString());
+            requireUntouched(job);
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"ppmr-pages source", "ppmr-pages target"})
+    void shouldLeaveTheJobAsItWasOrMoveItWhenAToolIsKilledWhileMemoryIsCopied(String words) throws Exception {
+        Checkpointer criu = CriuJob.criu(PagePolicy.PRECOPIED);
+        try (ServicePair pair = new ServicePair(directory, options(criu));
+                CriuJob job = start(6, 200, 50)) {
+            CompletableFuture<MigrationReport> moved = move(job, pair, criu, new Cancellation());
+            Command.of(List.of("kill", "-KILL", Long.toString(awaitTool(words))))
+                    .run(LIMIT);
+            MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
+            if (report.outcome() == Outcome.COMMITTED) {
+                requireRight(job, report.ranks().get(0).pids().get(0));
+            } else {
+                requireUntouched(job);
+            }
+        }
+    }
+
+    private static CompletableFuture<MigrationReport> move(
+            CriuJob job, ServicePair pair, Checkpointer criu, Cancellation cancellation) {
+        return CompletableFuture.supplyAsync(() -> {
+            try {
+                return job.migrate(pair, criu, job.pid(), "move", cancellation);
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+        });
+    }
+
+    /** No process of the job is stopped, or has memory that is registered; and its memory is right. */
+    private static void requireUntouched(CriuJob job) throws Exception {
+        for (long pid : job.pids()) {
+            assertFalse(memory(pid).contains(" uw"), "PID " + pid + " has registered memory");
+        }
+        requireRight(job, job.pid());
+    }
+
+    /** Returns what the kernel shows of a process's memory. Some children of the job live for milliseconds. */
+    private static String memory(long pid) {
+        try {
+            return Files.readString(Path.of("/proc/" + pid + "/smaps"));
+        } catch (IOException gone) {
+            return "";
+        }
+    }
+
+    /** Waits for the tool of this test's migration. */
+    private long awaitTool(String words) throws Exception {
+        long[] found = new long[1];
+        Conditions.until(LIMIT, words + " runs", () -> {
+            Optional<Long> tool = tool(words);
+            tool.ifPresent(pid -> found[0] = pid);
+            return tool.isPresent();
+        });
+        return found[0];
+    }
+
+    private Optional<Long> tool(String words) throws IOException {
+        try (Stream<ProcessHandle> all = ProcessHandle.allProcesses()) {
+            return all.map(ProcessHandle::pid)
+                    .filter(pid -> {
+                        String line = commandLine(pid);
+                        return line.contains("native/" + words)
+                                && line.contains(directory.toString())
+                                && !line.contains("ppmr-launch")
+                                && !line.contains("ppmr-rank-init");
+                    })
+                    .findFirst();
+        }
+    }
+
+    private static String commandLine(long pid) {
+        try {
+            return Files.readString(Path.of("/proc/" + pid + "/cmdline")).replace('\0', ' ');
+        } catch (IOException gone) {
+            return "";
         }
     }
 }

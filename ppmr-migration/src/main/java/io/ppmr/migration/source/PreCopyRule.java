@@ -63,6 +63,9 @@ record PreCopyRule(Duration goal, Duration deadline, int mostRounds) {
         }
         long sentBytes = history.stream().mapToLong(Rounds::sentBytes).sum();
         long sendingNs = history.stream().mapToLong(Rounds::durationNs).sum();
+        if (sentBytes == 0 && last.writtenBytes() > 0 && history.size() < mostRounds) {
+            return Optional.empty();
+        }
         double rest = sentBytes == 0 ? 0 : last.writtenBytes() * (sendingNs / NS_A_SECOND) / sentBytes;
         double unchanged = FIXED_SECONDS + imageBytes / GIB * SECONDS_A_GIB;
         String pause = String.format(Locale.ROOT, "the expected pause is %.1f s", unchanged + rest);

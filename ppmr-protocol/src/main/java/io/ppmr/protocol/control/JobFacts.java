@@ -24,7 +24,7 @@ public record JobFacts(
         List<Integer> pids,
         Map<Integer, PodFacts> pods) {
     /** A running job's memory may grow by this fraction (1/n) while it is copied. */
-    private static final int STORE_MARGIN = 8;
+    private static final int STORE_MARGIN = 4;
 
     private static final long LEAST_STORE_BYTES = 64L << 20;
 
