@@ -177,8 +177,8 @@ static inline void set_remove(struct page_set *set, uint64_t address, uint64_t p
 }
 
 /*
- * The number of pages at the beginning of a range that are all in the set, or all not in it; *present says which. The
- * run ends with the block of its first page at the latest.
+ * The number of pages at the beginning of a range that are all in the set, or all not in it; *present is which. The
+ * run lies within the block of its first page.
  */
 static inline uint64_t set_run(struct page_set *set, uint64_t address, uint64_t pages, bool *present)
 {

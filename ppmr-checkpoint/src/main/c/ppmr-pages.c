@@ -20,9 +20,9 @@
  * all other processes are restored, and they can need their own pages for that. Any other order can wait for ever.
  *
  * A second process, the holder, has all descriptors, too. If this program ends early, the memory stays registered until
- * the copies have ended: a copy that is continued then waits for its page, and never runs on zeros.
+ * the copies ended: a copy that is continued then waits for its page, and never runs on zeros.
  *
- * The target succeeds when each lazy page was copied once, CRIU has sent its final word, and the restore has ended with 0.
+ * The target succeeds when each lazy page was copied once, CRIU has sent its final word, and the restore ended with 0.
  *
  * Images are read here, and what is written into the image directory cannot be read back. So CRIU is led to write the
  * page maps and the memory maps into the scratch directory, by links of their names, and they are copied.
@@ -106,7 +106,7 @@ enum {
 #define LIST_NAME "pages.list"
 /* Change this with the order of the pages or the size of a block: both sides must have the same version. */
 #define LIST_HEAD "ppmr pages 3, blocks of 64, root last"
-_Static_assert(BLOCK_PAGES == 64, "the list's head says how long a block is");
+_Static_assert(BLOCK_PAGES == 64, "the list's head has the length of a block");
 #define STREAM_NAME "pages.stream"
 #define ROUNDS_NAME "rounds.stream"
 #define ORDERS_NAME "orders"
@@ -114,7 +114,7 @@ _Static_assert(BLOCK_PAGES == 64, "the list's head says how long a block is");
 
 static const char *mode = "ppmr-pages";
 
-static void say(const char *format, va_list arguments, int error)
+static void report(const char *format, va_list arguments, int error)
 {
     fprintf(stderr, "ppmr-pages %s: ", mode);
     vfprintf(stderr, format, arguments);
@@ -137,7 +137,7 @@ static void replace_holder(void);
 /*
  * Ends all threads at once: one of them may wait in the image filesystem. The kernel ends the target's restore then
  * (PR_SET_PDEATHSIG). The source's CRIU notices the end of its connection, and detaches from the processes. That is
- * waited for, since the caller considers the processes free when this program has ended.
+ * waited for, since the caller considers the processes free when this program ended.
  */
 __attribute__((noreturn)) static void leave(void)
 {
@@ -155,7 +155,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *for
 {
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments, 0);
+    report(format, arguments, 0);
     va_end(arguments);
     leave();
 }
@@ -165,7 +165,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *form
     int error = errno;
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments, error);
+    report(format, arguments, error);
     va_end(arguments);
     leave();
 }
@@ -280,9 +280,9 @@ static unsigned next_field(struct message *message, uint64_t *value, struct mess
         length = 8;
         break;
     case 2: {
-        uint64_t told = varint(message);
+        uint64_t claimed = varint(message);
         left = (size_t)(message->end - message->at);
-        length = told > left ? left + 1 : (size_t)told;
+        length = claimed > left ? left + 1 : (size_t)claimed;
         break;
     }
     case 5:
@@ -588,7 +588,7 @@ static uint64_t now_ns(void)
 enum batch_kind {
     /* Pages of a process; later ones replace earlier ones. */
     BATCH_PAGES_OF = 1,
-    /* A process has ended, or has executed another program: its pages are of no use. */
+    /* A process ended, or has executed another program: its pages are of no use. */
     BATCH_FORGET,
     /* Pages that a process has unmapped. */
     BATCH_UNMAPPED,
@@ -652,7 +652,7 @@ static pid_t start(char **command, int socket, int status, bool ends_with_us)
     _exit(1);
 }
 
-/* Waits for CRIU's byte; false if it has ended without one. */
+/* Waits for CRIU's byte; false if it ended without one. */
 static bool wait_for_status(int status)
 {
     uint8_t byte;
@@ -972,7 +972,7 @@ static int inner_pid(const char *status_path)
         }
     }
     if (found == 0) {
-        die("%s does not say what the process is called in its namespace", status_path);
+        die("%s does not contain the process's number in its namespace", status_path);
     }
     fclose(status);
     return found;
@@ -1097,7 +1097,7 @@ static void send_mark(enum batch_kind kind, int pid)
 }
 
 /*
- * Reads and sends the collected pieces of a process. Pages that it has unmapped meanwhile are left out; while it is held
+ * Reads and sends the collected pieces of a process. Pages that it has unmapped in the meantime are left out; while it is held
  * there are none. Only pages that were read count as sent.
  */
 static void flush_batch(struct tracked *of, int memory, bool is_held)
@@ -1325,7 +1325,7 @@ static FILE *open_orders(int scratch)
         die("cannot open %s", ORDERS_NAME);
     }
     if (poll(&polled, 1, ORDERS_LIMIT_MS) != 1 || fcntl(polled.fd, F_SETFL, 0) != 0) {
-        fail("no order has come within %d ms", (int)ORDERS_LIMIT_MS);
+        fail("no order came within %d ms", (int)ORDERS_LIMIT_MS);
     }
     return orders;
 }
@@ -1499,7 +1499,7 @@ static bool is_over(int descriptor, const void *unreadable)
     return ioctl(descriptor, UFFD_COPY, &copy) != 0 && errno == ESRCH;
 }
 
-/* Ends when all copies have ended. */
+/* Ends when all copies ended. */
 __attribute__((noreturn)) static void hold(void)
 {
     void *unreadable = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -1564,7 +1564,7 @@ static ssize_t receive_descriptor(int socket, uint8_t *byte, int *descriptor)
     return got;
 }
 
-/* The holder's life: it collects descriptors until it hears that all pages are there, or the other process has ended. */
+/* The holder collects descriptors until all pages are there, or the other process ended. */
 __attribute__((noreturn)) static void run_holder(int channel)
 {
     keep_only(channel);
@@ -1635,7 +1635,7 @@ static void share_with_holder(int descriptor)
         pthread_mutex_lock(&held.lock);
         held.lost = true;
         pthread_mutex_unlock(&held.lock);
-        die("the holder of the copies' memory has ended");
+        die("the holder of the copies' memory ended");
     }
 }
 
@@ -2162,11 +2162,11 @@ static void wake_page(const struct arriving *of, uint64_t address)
 {
     struct uffd_range range = {address, PAGE};
     if (ioctl(of->descriptor, UFFD_WAKE, &range) != 0) {
-        die("PID %d cannot be told that page %" PRIx64 " is there", of->pages.pid, address);
+        die("PID %d cannot be woken for page %" PRIx64, of->pages.pid, address);
     }
 }
 
-/* A page that is not there yet comes by itself, and wakes the threads that wait for it. */
+/* A page that is not there yet arrives later, and wakes the threads that wait for it. */
 static void answer_fault(struct arriving *of, uint64_t address)
 {
     address -= address % PAGE;
@@ -2278,7 +2278,7 @@ static void prepare(int images, struct arriving *one)
 {
     char name[NAME_MAX];
     char memory_name[NAME_MAX];
-    uint64_t told = one->pages.total;
+    uint64_t listed = one->pages.total;
     one->pages.total = 0;
     image_name(name, "pagemap", one->pages.pid);
     image_name(memory_name, "mm", one->pages.pid);
@@ -2287,11 +2287,11 @@ static void prepare(int images, struct arriving *one)
     read_maps(&one->pages, &image, name, &memory_map, memory_name);
     free(image.at);
     free(memory_map.at);
-    if (one->pages.total != told) {
-        fail("%s names %" PRIu64 " lazy pages, %s %" PRIu64, name, one->pages.total, LIST_NAME, told);
+    if (one->pages.total != listed) {
+        fail("%s names %" PRIu64 " lazy pages, %s %" PRIu64, name, one->pages.total, LIST_NAME, listed);
     }
-    one->copied = allocate(told / 8 + 1, 1);
-    fill.left += told;
+    one->copied = allocate(listed / 8 + 1, 1);
+    fill.left += listed;
 }
 
 static void write_pids(const char *path)
@@ -2359,7 +2359,7 @@ static void take_word(void)
 {
     for (size_t i = 0; i < arriving_count; i++) {
         if (arriving[i].descriptor < 0 && arriving[i].pages.total > 0) {
-            fail("the restore has ended its part, and PID %d of the copy has not registered its memory",
+            fail("the restore ended its part, and PID %d of the copy has not registered its memory",
                  arriving[i].pages.pid);
         }
     }
@@ -2418,7 +2418,7 @@ static bool is_done(void)
     return has_ended() && fill.word && __atomic_load_n(&fill.left, __ATOMIC_ACQUIRE) == 0;
 }
 
-/* Answers faults, and takes descriptors, until all pages are there and the restore has ended. */
+/* Answers faults, and takes descriptors, until all pages are there and the restore ended. */
 static void serve(int listener)
 {
     struct pollfd *polled = allocate(arriving_count + 2, sizeof *polled);
@@ -2435,7 +2435,7 @@ static void serve(int listener)
                 polled[count++] = (struct pollfd){arriving[i].descriptor, POLLIN, 0};
             }
         }
-        /* What a restore that has ended had to say is there by now. */
+        /* Everything that a restore sent before it ended is there by now. */
         bool mute = has_ended() && !fill.word;
         int found = poll(polled, count, mute ? 0 : -1);
         if (found < 0) {
@@ -2445,7 +2445,7 @@ static void serve(int listener)
             continue;
         }
         if (mute && (polled[1].revents & POLLIN) == 0) {
-            fail("the restore has ended without its final word");
+            fail("the restore ended without its final word");
         }
         char bytes[64];
         if ((polled[0].revents & POLLIN) != 0 && read(fill.wake[0], bytes, sizeof bytes) < 0 && errno != EAGAIN) {

@@ -205,7 +205,7 @@ bool stop_tree(struct tree_stop *stop, int root, uint64_t root_start, struct sto
         message.why[STOP_REASON_BYTES - 1] = '\0';
         memcpy(why, message.why, STOP_REASON_BYTES);
     } else {
-        snprintf(why, STOP_REASON_BYTES, "the helper that stops the processes has ended");
+        snprintf(why, STOP_REASON_BYTES, "the helper that stops the processes ended");
     }
     free(*list);
     *list = NULL;
@@ -220,7 +220,7 @@ int make_userfaultfd(struct tree_stop *stop, int pid, char why[STOP_REASON_BYTES
     int made = -1;
     if (!send_all(stop->channel, &wanted, sizeof wanted)
         || !receive_all(stop->channel, &message, sizeof message, &made)) {
-        snprintf(why, STOP_REASON_BYTES, "the helper that stops the processes has ended");
+        snprintf(why, STOP_REASON_BYTES, "the helper that stops the processes ended");
         return -1;
     }
     if (message.kind == MESSAGE_MADE && made >= 0) {
@@ -497,7 +497,7 @@ static bool has_stopped_thread(int pid)
     return false;
 }
 
-/* Leaves out processes that have ended, and are not waited for yet. */
+/* Leaves out processes that ended, and are not waited for yet. */
 static void keep_living(void)
 {
     size_t kept = 0;
@@ -510,7 +510,7 @@ static void keep_living(void)
     }
     process_count = kept;
     if (process_count == 0) {
-        give_up("the job has ended");
+        give_up("the job ended");
     }
 }
 
@@ -518,7 +518,7 @@ static void stop_all(int root, uint64_t root_start)
 {
     uint64_t deadline = now_ms() + STOP_LIMIT_MS;
     if (!add_process(root) || processes[0].start != root_start) {
-        give_up("PID %d has ended", root);
+        give_up("PID %d ended", root);
     }
     bool found = true;
     while (found) {
@@ -687,7 +687,7 @@ static uint32_t state_bytes(const uint8_t *state, uint64_t *features)
     return bytes;
 }
 
-/* The registers with which the thread continues if nobody restores it: the kernel's restart of a call is done here. */
+/* The registers with which the thread continues if the helper ended: the kernel's restart of a call is done here. */
 static struct signal_context context_of(const struct user_regs_struct *of)
 {
     struct signal_context context = {

@@ -32,7 +32,7 @@ enum { STOP_REASON_BYTES = 240 };
 
 /*
  * Stops the tree of a process. On success the processes are in *list, which the caller frees. Otherwise the reason is in
- * `why`, and no thread is stopped any longer.
+ * `why`, and no thread is stopped.
  */
 bool stop_tree(struct tree_stop *stop, int root, uint64_t root_start, struct stopped_process **list, size_t *count,
                char why[STOP_REASON_BYTES]);

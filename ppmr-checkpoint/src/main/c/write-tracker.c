@@ -152,12 +152,18 @@ static bool list_anonymous(int pid, struct ranges *found)
         char name[8] = "";
         int fields = sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %*s %*s %" SCNu64 " %7s", &start, &end, rights, &inode, name);
         bool is_kernels = strncmp(name, "[v", 2) == 0;
-        if (fields >= 4 && inode == 0 && rights[3] == 'p' && !is_kernels && end <= ADDRESS_END) {
+        if (strstr(line, " /[aio]") != NULL) {
+            /* A read that is in flight over a stop writes past the protection. */
+            errno = EOPNOTSUPP;
+            listed = false;
+        } else if (fields >= 4 && inode == 0 && rights[3] == 'p' && !is_kernels && end <= ADDRESS_END) {
             listed = add_range(found, start, end);
         }
     }
+    int error = errno;
     free(line);
     fclose(maps);
+    errno = error;
     return listed;
 }
 
@@ -250,8 +256,12 @@ static void forget_written(struct tracked *tracked, const struct ranges *registe
 
 static bool refuse(struct tracked *tracked)
 {
-    snprintf(tracked->why, sizeof tracked->why, "the writes of PID %d cannot be found: %s", tracked->pid,
-             strerror(errno));
+    if (errno == EOPNOTSUPP) {
+        snprintf(tracked->why, sizeof tracked->why, "PID %d has rings of io_setup(2)", tracked->pid);
+    } else {
+        snprintf(tracked->why, sizeof tracked->why, "the writes of PID %d cannot be found: %s", tracked->pid,
+                 strerror(errno));
+    }
     return false;
 }
 

@@ -1,13 +1,14 @@
 /* shaped-job: a plain process whose memory has a shape, for the benchmarks of CRIU.
  *
- *   shaped-job --shape SHAPE --size BYTES --passes N --seed S --out FILE --progress FILE [--pace MS]
+ *   shaped-job --shape SHAPE --size BYTES --passes N --seed S --out FILE --progress FILE [--pace MS] [--writes BYTES]
  *
  *   contiguous  one area
  *   fragmented  every other page of twice the size is used
  *   shared      memory of MAP_SHARED
  *   forked      a child has the same pages
  *
- * It fills its memory, and then only writes down passes. */
+ * It fills its memory, and then only writes down passes. With --writes it writes that many bytes a second, each time one
+ * word of a random page, which counts as a page. */
 #define _GNU_SOURCE
 #include "mixing.h"
 #include "options.h"
@@ -24,7 +25,9 @@
 #define PROGRAM "shaped-job"
 #define PAGE 4096
 
-static uint64_t size_bytes, passes, seed, pace_ms;
+enum { WRITE_MS = 5 };
+
+static uint64_t size_bytes, passes, seed, pace_ms, written_bytes;
 static const char *shape, *out_path, *progress_path;
 
 static void die(const char *what)
@@ -48,6 +51,8 @@ static void parse(int argc, char **argv)
             seed = number_option(PROGRAM, option, value);
         else if (strcmp(option, "--pace") == 0)
             pace_ms = number_option(PROGRAM, option, value);
+        else if (strcmp(option, "--writes") == 0)
+            written_bytes = number_option(PROGRAM, option, value);
         else if (strcmp(option, "--out") == 0)
             out_path = value;
         else if (strcmp(option, "--progress") == 0)
@@ -59,8 +64,22 @@ static void parse(int argc, char **argv)
         known |= strcmp(shape, shapes[i]) == 0;
     if (!known || argc % 2 == 0 || size_bytes < PAGE || passes == 0 || out_path == NULL || progress_path == NULL) {
         fprintf(stderr, "usage: " PROGRAM " --shape contiguous|fragmented|shared|forked --size BYTES --passes N --seed S"
-                        " --out FILE --progress FILE [--pace MS]\n");
+                        " --out FILE --progress FILE [--pace MS] [--writes BYTES]\n");
         exit(2);
+    }
+}
+
+/* Writes to random pages for the time of a pass. */
+static void write_pages(uint8_t *memory, uint64_t pages, uint64_t stride)
+{
+    static uint64_t state;
+    const struct timespec pause = {0, WRITE_MS * 1000000};
+    for (uint64_t ms = 0; ms < pace_ms; ms += WRITE_MS) {
+        nanosleep(&pause, NULL);
+        for (uint64_t count = written_bytes / (1000 / WRITE_MS) / PAGE; count > 0; count--) {
+            state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            (*(uint64_t *)(memory + (state >> 20) % pages * stride))++;
+        }
     }
 }
 
@@ -93,7 +112,10 @@ static int run(int argc, char **argv)
     for (uint64_t pass = 0; pass < passes; pass++) {
         if (dprintf(progress, "pass %llu\n", (unsigned long long)pass) < 0)
             die(progress_path);
-        nanosleep(&pace, NULL);
+        if (written_bytes > 0)
+            write_pages(memory, pages, stride);
+        else
+            nanosleep(&pace, NULL);
     }
     return 0;
 }

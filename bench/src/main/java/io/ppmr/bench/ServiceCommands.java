@@ -2,6 +2,7 @@ package io.ppmr.bench;
 
 import io.ppmr.testbed.ProcessFigures;
 import io.ppmr.testbed.ServiceProcess;
+import io.ppmr.testbed.SizeConverter;
 import io.ppmr.testbed.Testbed;
 import io.ppmr.testbed.TwoNodes;
 import java.io.IOException;
@@ -77,13 +78,16 @@ final class ServiceCommands {
     static final class Migration extends ServiceCommand {
         private static final String CRIU = "criu-";
 
+        /** A strategy's medians. */
+        record Strategy(String strategy, double medianSeconds, double medianPauseSeconds) {}
+
         @Option(
                 names = "--strategies",
                 split = ",",
                 defaultValue = "pipeline,staged,local,shared",
                 description = "which: pipeline, staged, local and shared move processes that checkpoint themselves,"
-                        + " criu-auto, criu-streamed, criu-images, criu-page-server and criu-copy plain ones, the last"
-                        + " two by CRIU's own means (default: ${DEFAULT-VALUE})")
+                        + " criu-auto, criu-precopied, criu-streamed, criu-images, criu-page-server and criu-copy"
+                        + " plain ones, the last two by CRIU's own means (default: ${DEFAULT-VALUE})")
         private List<String> strategies;
 
         @Option(
@@ -93,6 +97,15 @@ final class ServiceCommands {
                 description = "of the memory of plain processes: contiguous, fragmented, shared or forked (default:"
                         + " ${DEFAULT-VALUE})")
         private String shape;
+
+        @Option(
+                names = "--writes",
+                paramLabel = "SIZE",
+                defaultValue = "0",
+                converter = SizeConverter.class,
+                description = "bytes a second that all plain processes together write while they are moved (default:"
+                        + " ${DEFAULT-VALUE})")
+        private long writtenBytes;
 
         @Override
         Result measure() throws Exception {
@@ -113,7 +126,8 @@ final class ServiceCommands {
                 Path folder = testbed.folder(strategy);
                 boolean plain = strategy.startsWith(CRIU);
                 Services services = plain
-                        ? Services.plain(testbed, options, link, options.writers, options.bytesAWriter, shape)
+                        ? Services.plain(
+                                testbed, options, link, options.writers, options.bytesAWriter, shape, writtenBytes)
                         : nodes(testbed, options.writers, options.bytesAWriter);
                 TwoNodes nodes = services.nodes();
                 if (strategy.equals("pipeline") && Programs.present(Programs.IPERF)) {
@@ -152,18 +166,25 @@ final class ServiceCommands {
             String first = strategies.get(0);
             double ours = median(runs.get(first));
             Map<String, Object> details = new LinkedHashMap<>();
+            List<Strategy> table = new ArrayList<>();
             details.put("shape of plain processes' memory", shape);
             details.put("page cache", "synced and emptied before files are read; written past it where dd writes");
             runs.forEach((strategy, ofIt) -> {
                 details.put(strategy + " runs", ofIt);
                 details.put(strategy + " seconds", median(ofIt));
-                details.put(
-                        strategy + " pause seconds",
-                        Result.median(ofIt.stream().map(run -> run.pauseSeconds).toList()));
+                details.put(strategy + " pause seconds", pause(ofIt));
+                table.add(new Strategy(strategy, median(ofIt), pause(ofIt)));
                 details.put(first + " is faster than " + strategy + " by", median(ofIt) / ours);
                 out.printf(
-                        Locale.ROOT, "%-9s median %.2f s, factor %.2f%n", strategy, median(ofIt), median(ofIt) / ours);
+                        Locale.ROOT,
+                        "%-16s median %.2f s, pause %.2f s, factor %.2f%n",
+                        strategy,
+                        median(ofIt),
+                        pause(ofIt),
+                        median(ofIt) / ours);
             });
+            details.put("strategies", table);
+            details.put("bytes a second written by plain processes", writtenBytes);
             Result.Limit limit = null;
             if (!slowest.isEmpty()) {
                 double goodput = Result.median(slowest);
@@ -183,6 +204,11 @@ final class ServiceCommands {
                         ours);
             }
             return result(runs.get(first), limit, details);
+        }
+
+        /** The pause is from the stop of the job until its release. */
+        private static double pause(List<Run> runs) {
+            return Result.median(runs.stream().map(run -> run.pauseSeconds).toList());
         }
 
         private static double median(List<Run> runs) {

@@ -42,14 +42,29 @@ record Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
      * @param shape the shape of their memory, an argument of shaped-job
      */
     static Services plain(
-            Testbed testbed, StageOptions options, String link, int processes, long bytesEach, String shape)
+            Testbed testbed,
+            StageOptions options,
+            String link,
+            int processes,
+            long bytesEach,
+            String shape,
+            long writtenBytes)
             throws Exception {
         TwoNodes nodes = new TwoNodes(testbed, link);
         Path program = nodes.bin().resolve("shaped-job");
         return new Services(
                 options,
                 nodes,
-                new ComputingJob(program, ROOT, testbed.folder("job"), processes, bytesEach, "--shape", shape));
+                new ComputingJob(
+                        program,
+                        ROOT,
+                        testbed.folder("job"),
+                        processes,
+                        bytesEach,
+                        "--shape",
+                        shape,
+                        "--writes",
+                        Long.toString(writtenBytes / processes)));
     }
 
     /** Returns the program that restores a rank. */

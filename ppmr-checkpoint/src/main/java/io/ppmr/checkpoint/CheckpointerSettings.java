@@ -116,9 +116,11 @@ public sealed interface CheckpointerSettings {
                     value = "auto",
                     doc = "criu: how memory travels. With streamed it travels from the stopped original into the held"
                             + " copy, through the pool. With images it travels as image files, which the target"
-                            + " stages until they are complete. With auto it is streamed if both nodes can and the"
+                            + " stages until they are complete. With precopied it is copied to the target's staging"
+                            + " while the job computes, and only the rest while it is stopped; without room there it"
+                            + " is streamed. With auto it is streamed if both nodes can and the"
                             + " job gains by it (docs/admin/checkpointers.md)",
-                    example = "images")
+                    example = "precopied")
             PagePolicy pages) {
         public CriuKeys {
             program = List.copyOf(program);

@@ -15,7 +15,7 @@ import io.ppmr.linux.KernelFeatures.Feature;
 import io.ppmr.linux.LibC;
 import io.ppmr.linux.ProcStat;
 import io.ppmr.linux.ProcessIdentity;
-import io.ppmr.protocol.control.MemoryWay;
+import io.ppmr.protocol.data.MemoryWay;
 import io.ppmr.protocol.data.ReadingMode;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -23,9 +23,9 @@ import org.slf4j.LoggerFactory;
  * process. pidfd_open(2), pidfd_send_signal(2).
  *
  * <p>A kernel without pidfds (before Linux 5.3) has only kill(2), with a check before and after it. In between the
- * process must not end by itself, so a running one is stopped first. A process that is stopped by mistake can be
+ * process must not end, so a running one is stopped first. A process that is stopped by mistake can be
  * continued again. Some microseconds remain between a check and a stop, in which the kernel would have to reuse the
- * same PID. A process that waits in the kernel (state D) cannot be stopped, and cannot end by itself either.
+ * same PID. A process that waits in the kernel (state D) cannot be stopped, and cannot end either.
  *
  * <p>Immutable, for any thread.
  */
@@ -231,11 +231,11 @@ public final class SignalSender {
     }
 
     /**
-     * Ends a command and all its descendants in steps: time to end by itself, SIGTERM, SIGKILL. A checkpointer that is
+     * Ends a command and all its descendants in steps: time to end, SIGTERM, SIGKILL. A checkpointer that is
      * killed in the middle can leave foreign code in its process, so it gets time first.
      *
      * @param name name of the command, for the log
-     * @param grace time to end by itself
+     * @param grace time to end without a signal
      * @param killLimit time to end after SIGKILL
      * @return false if it still exists after that
      */
@@ -244,7 +244,7 @@ public final class SignalSender {
         if (Polling.until(grace, () -> members.find().isEmpty())) {
             return true;
         }
-        LOG.warn("{} has not ended by itself within {}: sending SIGTERM", name, grace);
+        LOG.warn("{} did not end within {}: sending SIGTERM", name, grace);
         sendAll(Signal.TERM, members.find());
         if (Polling.until(terminateGrace, () -> members.find().isEmpty())) {
             return true;
@@ -257,7 +257,7 @@ public final class SignalSender {
     }
 
     /**
-     * Continues processes and makes sure that they run. Processes that have ended are left out.
+     * Continues processes and makes sure that they run. Processes that ended are left out.
      *
      * @throws CheckpointException if one does not run in time; the message names the rank
      */

@@ -20,6 +20,7 @@ import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -281,10 +282,11 @@ public record CheckpointerConfig(
                     "is never, and as_job_user is true: CRIU as the job's user restores ranks in namespaces of their"
                             + " own; leave it at auto");
         }
-        if (asJobUser && keys.pages() == PagePolicy.STREAMED) {
+        if (asJobUser && (keys.pages() == PagePolicy.STREAMED || keys.pages() == PagePolicy.PRECOPIED)) {
             section.bad(
                     "pages",
-                    "is streamed, and as_job_user is true: pages are streamed by a CRIU that runs as root alone; leave"
+                    "is " + keys.pages().name().toLowerCase(Locale.ROOT)
+                            + ", and as_job_user is true: pages are streamed by a CRIU that runs as root alone; leave"
                             + " it at auto");
         }
         for (String path : keys.externalSockets()) {

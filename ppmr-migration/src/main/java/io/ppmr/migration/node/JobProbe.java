@@ -11,7 +11,7 @@ import io.ppmr.linux.ProcFiles;
 import io.ppmr.linux.ProcStat;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.protocol.control.JobFacts;
-import io.ppmr.protocol.control.MemoryWay;
+import io.ppmr.protocol.data.MemoryWay;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

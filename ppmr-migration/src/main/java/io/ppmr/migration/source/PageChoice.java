@@ -9,7 +9,7 @@ import io.ppmr.migration.node.MemoryShape;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.node.Preparation;
 import io.ppmr.protocol.control.JobFacts;
-import io.ppmr.protocol.control.MemoryWay;
+import io.ppmr.protocol.data.MemoryWay;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collections;

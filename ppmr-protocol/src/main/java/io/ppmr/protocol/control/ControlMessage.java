@@ -1,6 +1,7 @@
 package io.ppmr.protocol.control;
 
 import io.ppmr.protocol.data.DataMessage;
+import io.ppmr.protocol.data.MemoryWay;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.MessageFields;
 import io.ppmr.protocol.data.ProtocolException;

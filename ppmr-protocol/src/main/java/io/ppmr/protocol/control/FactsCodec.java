@@ -1,5 +1,6 @@
 package io.ppmr.protocol.control;
 
+import io.ppmr.protocol.data.MemoryWay;
 import io.ppmr.protocol.data.MessageFields;
 import io.ppmr.protocol.data.ProtocolException;
 import java.util.ArrayList;

@@ -1,5 +1,6 @@
 package io.ppmr.protocol.control;
 
+import io.ppmr.protocol.data.MemoryWay;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.MemoryWay;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.NodeKind;
 import io.ppmr.protocol.data.ProtocolException;
@@ -147,7 +148,7 @@ class ControlMessageTest {
                         new ControlMessage.StatusQuery("m-1", 5, 6), "15 03 6d2d31 0500000000000000 0600000000000000"),
                 Arguments.of(
                         new ControlMessage.Introduce(NODE, new JobFacts("criu", 7, 6, List.of(8))),
-                        "20" + NODE_BYTES + " 04 63726975 0700000000000000 0600000000000000 01000000 08000000"),
+                        "20" + NODE_BYTES + " 04 63726975 0700000000000000 0600000000000000 01 01000000 08000000"),
                 Arguments.of(
                         new ControlMessage.AddressAway("10.20.0.12", "m-1", 10_000, TOKEN),
                         "22 0a 31302e32302e302e3132 03 6d2d31 1027000000000000 40 " + "6131".repeat(32)),
@@ -162,7 +163,7 @@ class ControlMessageTest {
                 Arguments.of(
                         new ControlMessage.Introduced(
                                 NODE, MemoryWay.PRECOPIED, List.of(Finding.fail("cpu", "no", "go"))),
-                        "21" + NODE_BYTES + " 01 01000000 02 03 637075 02 6e6f 02 676f"));
+                        "21" + NODE_BYTES + " 02 01000000 02 03 637075 02 6e6f 02 676f"));
     }
 
     @ParameterizedTest

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.MemoryWay;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.NodeKind;
 import io.ppmr.protocol.data.ProtocolException;

@@ -6,7 +6,6 @@ import io.ppmr.fuzz.Mutator;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
-import io.ppmr.protocol.control.MemoryWay;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.protocol.control.VoterState;

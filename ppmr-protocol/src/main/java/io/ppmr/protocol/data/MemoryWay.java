@@ -1,6 +1,4 @@
-package io.ppmr.protocol.control;
-
-import io.ppmr.protocol.data.ProtocolException;
+package io.ppmr.protocol.data;
 
 /** The way in which a job's private memory gets into its copies. A later constant needs more of both nodes. */
 public enum MemoryWay {
@@ -18,12 +16,12 @@ public enum MemoryWay {
     }
 
     /** Returns its number in the protocol. */
-    int code() {
+    public int code() {
         return code;
     }
 
     /** Returns the way with a number of the protocol. */
-    static MemoryWay of(int code) throws ProtocolException {
+    public static MemoryWay of(int code) throws ProtocolException {
         for (MemoryWay way : values()) {
             if (way.code == code) {
                 return way;
