@@ -26,6 +26,7 @@ struct page_block {
     uint32_t slot;
     /* For the owner: pages that are still needed. */
     uint32_t left;
+    bool dense;
     uint64_t bits[SET_WORDS];
 };
 

@@ -75,6 +75,8 @@ enum {
     MAX_PROCESSES = 1024,
     ORDERS_LIMIT_MS = 60000,
     YOUNG_S = 2,
+    /* The looks of one stop. */
+    LOOK_LIMIT_NS = 1000000000,
     MAX_RUNS = 1 << 24,
     MOST_FILLERS = 2,
     /* ENOENT of UFFDIO_COPY: the process has not registered its memory yet. */
@@ -1275,6 +1277,8 @@ static void run_round(void)
     size_t count;
     char why[STOP_REASON_BYTES];
     uint64_t sent_before = rounds.sent;
+    /* The marks that a look sends have room then. Otherwise the job would be stopped as long as the network stalls. */
+    await_room(RING_PAGES);
     if (!stop_tree(&stop, rounds.root, rounds.root_start, &processes, &count, why)) {
         printf("none %s\n", why);
         return;
@@ -1287,11 +1291,29 @@ static void run_round(void)
     for (size_t i = 0; i < count; i++) {
         struct tracked *of = find_tracked(processes[i].pid);
         of = of == NULL ? add_tracked(&processes[i]) : of;
-        look_at(&stop, of);
+        if (now_ns() - since < LOOK_LIMIT_NS) {
+            look_at(&stop, of);
+        } else {
+            /* Its marks stay, for the next round. */
+            of->written.count = 0;
+        }
     }
     uint64_t stopped = now_ns() - since;
-    continue_tree(&stop);
+    bool held = continue_tree(&stop);
     free(processes);
+    if (!held) {
+        char last[STOP_REASON_BYTES + 2] = "";
+        /* Pages may have been written between the look and the end of the stop, unnoticed. */
+        while (rounds.count > 0) {
+            if (rounds.all[rounds.count - 1].why[0] != '\0') {
+                snprintf(last, sizeof last, ": %s", rounds.all[rounds.count - 1].why);
+            }
+            end_process(rounds.count - 1);
+        }
+        send_mark(BATCH_ROUND_END, 0);
+        printf("none the helper that stops the processes ended%s\n", last);
+        return;
+    }
     uint64_t dirty = 0;
     for (size_t i = 0; i < rounds.count; i++) {
         struct tracked *of = &rounds.all[i];
@@ -1645,7 +1667,7 @@ enum {
     SLOT_BYTES = SET_BLOCK_PAGES * PAGE,
     /* Of addresses, of which only the stored pages have memory. */
     SLOTS_A_LIMIT = 32,
-    DENSE_PAGES = 200,
+    DENSE_PAGES = 240,
     LIST_LIMIT_S = 20,
     LIST_PAUSE_NS = 1000000
 };
@@ -1662,6 +1684,9 @@ static struct {
     uint8_t *memory;
     uint32_t slots;
     uint32_t used;
+    /* Slots below `used` that are free again. */
+    uint32_t *free_slots;
+    size_t free_count;
     uint64_t most_pages;
     uint64_t page_count;
     struct stored *all;
@@ -1766,17 +1791,18 @@ static uint8_t *place_pages(struct stored *of, uint64_t address, uint64_t pages)
         fail("no memory for the list of arriving pages");
     }
     if (block->slot == SET_NO_SLOT) {
-        if (store.used == store.slots) {
+        if (store.free_count == 0 && store.used == store.slots) {
             fail("the pages of the job lie in more than %u parts of 2 MiB", store.slots);
         }
-        block->slot = store.used++;
-        /* A dense block is read back by far fewer faults from a huge page; in a sparse one that would take much more
-         * memory than it has pages. */
-        if (pages >= DENSE_PAGES) {
-            madvise(store.memory + (size_t)block->slot * SLOT_BYTES, SLOT_BYTES, MADV_HUGEPAGE);
-        }
+        block->slot = store.free_count > 0 ? store.free_slots[--store.free_count] : store.used++;
+        /* A dense block is read back by far fewer faults from a huge page. It counts as a whole. */
+        block->dense = pages >= DENSE_PAGES;
+        madvise(store.memory + (size_t)block->slot * SLOT_BYTES, SLOT_BYTES,
+                block->dense ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+        store.page_count += block->dense ? SET_BLOCK_PAGES : 0;
     }
-    store.page_count += set_mark(&of->pages, block, address, pages, true);
+    uint64_t added = set_mark(&of->pages, block, address, pages, true);
+    store.page_count += block->dense ? 0 : added;
     if (store.page_count > store.most_pages) {
         fail("more than %" PRIu64 " MiB of the job's memory have arrived, and staging has no room for more",
              store.most_pages / (1024 * 1024 / PAGE));
@@ -1827,12 +1853,22 @@ static void give_back(const struct page_block *block)
 static void forget_stored(int pid)
 {
     struct stored *of = stored_of(pid);
-    for (size_t i = 0; of != NULL && i < of->pages.count; i++) {
+    if (of == NULL) {
+        return;
+    }
+    store.free_slots = enlarge(store.free_slots, store.free_count + of->pages.count + 1, sizeof *store.free_slots);
+    for (size_t i = 0; i < of->pages.count; i++) {
         struct page_block *block = of->pages.blocks[i];
         uint64_t start = block->number * SET_BLOCK_PAGES * PAGE;
         give_back(block);
-        store.page_count -= set_mark(&of->pages, block, start, SET_BLOCK_PAGES, false);
+        uint64_t pages = set_mark(&of->pages, block, start, SET_BLOCK_PAGES, false);
+        store.page_count -= block->dense ? SET_BLOCK_PAGES : pages;
+        if (block->slot != SET_NO_SLOT) {
+            store.free_slots[store.free_count++] = block->slot;
+        }
     }
+    set_free(&of->pages);
+    *of = store.all[--store.count];
 }
 
 static void forget_ranges(const struct batch_head *head)
@@ -1849,8 +1885,10 @@ static void forget_ranges(const struct batch_head *head)
         if (block == NULL) {
             continue;
         }
-        store.page_count -= set_mark(&of->pages, block, address, pages, false);
-        if (madvise(slot_memory(block, address), pages * PAGE, MADV_DONTNEED) != 0) {
+        uint64_t removed = set_mark(&of->pages, block, address, pages, false);
+        store.page_count -= block->dense ? 0 : removed;
+        if (block->slot != SET_NO_SLOT
+            && madvise(slot_memory(block, address), pages * PAGE, MADV_DONTNEED) != 0) {
             die("memory of arriving pages cannot be given back");
         }
     }

@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -64,6 +65,9 @@ enum {
     FIRST_OPTIONAL_STATE = 17,
     MOST_STATES = 63
 };
+
+/* Results of interrupted calls that user programs never see, linux/errno.h. */
+enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
 
 enum { MESSAGE_STOPPED = 1, MESSAGE_MADE, MESSAGE_FAILED };
 
@@ -142,17 +146,20 @@ static bool receive_all(int channel, void *data, size_t length, int *descriptor)
     return true;
 }
 
-void continue_tree(struct tree_stop *stop)
+bool continue_tree(struct tree_stop *stop)
 {
     if (stop->helper <= 0) {
-        return;
+        return false;
     }
+    /* Before the channel is closed, whose end would end the helper. */
+    bool held = waitpid(stop->helper, NULL, WNOHANG) == 0;
     close(stop->channel);
     kill(stop->helper, SIGKILL);
-    while (waitpid(stop->helper, NULL, 0) < 0 && errno == EINTR) {
+    while (held && waitpid(stop->helper, NULL, 0) < 0 && errno == EINTR) {
         continue;
     }
     stop->helper = 0;
+    return held;
 }
 
 static void start_helper(int channel, int root, uint64_t root_start, pid_t parent)
@@ -218,9 +225,11 @@ int make_userfaultfd(struct tree_stop *stop, int pid, char why[STOP_REASON_BYTES
     int32_t wanted = pid;
     struct stop_message message;
     int made = -1;
-    if (!send_all(stop->channel, &wanted, sizeof wanted)
+    if (stop->helper <= 0 || !send_all(stop->channel, &wanted, sizeof wanted)
         || !receive_all(stop->channel, &message, sizeof message, &made)) {
         snprintf(why, STOP_REASON_BYTES, "the helper that stops the processes ended");
+        /* A late answer must not be taken for that of another process. */
+        continue_tree(stop);
         return -1;
     }
     if (message.kind == MESSAGE_MADE && made >= 0) {
@@ -341,7 +350,7 @@ static bool seize(int pid, int tid)
             return true;
         }
         char state = '?';
-        if (start_of(pid, &state) == 0 || state == 'Z' || state == 'X') {
+        if (start_of(tid, &state) == 0 || state == 'Z' || state == 'X') {
             thread->gone = true;
             return true;
         }
@@ -419,7 +428,7 @@ static bool add_children(int pid)
     return found;
 }
 
-/* Starts a call again that returns EINTR although no signal was handled. */
+/* Has the kernel start a call again that would return EINTR although no signal is handled. */
 static void restart_call(int tid)
 {
     struct user_regs_struct registers;
@@ -429,9 +438,7 @@ static void restart_call(int tid)
     long call = (long)registers.orig_rax;
     bool waits = call == SYS_epoll_wait || call == SYS_epoll_pwait || call == SYS_epoll_pwait2;
     if (waits && (long)registers.rax == -EINTR) {
-        registers.rax = (unsigned long long)call;
-        registers.rip -= 2;
-        registers.orig_rax = (unsigned long long)-1;
+        registers.rax = (unsigned long long)-ERESTARTNOHAND;
         ptrace(PTRACE_SETREGS, tid, NULL, &registers);
     }
 }
@@ -497,12 +504,30 @@ static bool has_stopped_thread(int pid)
     return false;
 }
 
-/* Leaves out processes that ended, and are not waited for yet. */
+/* The PID namespace of a process; 0 if it is gone. */
+static uint64_t namespace_of(int pid)
+{
+    char path[PATH_ROOM];
+    struct stat status;
+    snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
+    return stat(path, &status) == 0 ? status.st_ino : 0;
+}
+
+/*
+ * Leaves out processes that ended, and are not waited for yet; and those of other PID namespaces, whose numbers there
+ * could be those of processes of the root's namespace. No process is of another time than when it was listed.
+ */
 static void keep_living(void)
 {
     size_t kept = 0;
+    uint64_t namespace = namespace_of(processes[0].pid);
     for (size_t i = 0; i < process_count; i++) {
-        if (has_stopped_thread(processes[i].pid)) {
+        char state = '?';
+        uint64_t start = start_of(processes[i].pid, &state);
+        if (start != 0 && start != processes[i].start) {
+            give_up("PID %d is another process by now", processes[i].pid);
+        }
+        if (has_stopped_thread(processes[i].pid) && namespace_of(processes[i].pid) == namespace) {
             processes[kept] = processes[i];
             processes[kept].inner = inner_of(processes[kept].pid);
             kept++;
@@ -568,11 +593,7 @@ enum {
     FRAME_HAS_SS = 2,
     FRAME_STRICT_SS = 4,
     /* An alternate stack that sigaltstack(2) refuses: the thread keeps its own. */
-    NO_STACK_CHANGE = 0x7fff,
-    ERESTARTSYS = 512,
-    ERESTARTNOINTR = 513,
-    ERESTARTNOHAND = 514,
-    ERESTART_RESTARTBLOCK = 516
+    NO_STACK_CHANGE = 0x7fff
 };
 
 #define STATE_MAGIC1 0x46505853U
@@ -588,6 +609,17 @@ static const uint8_t CODE[] = {0x0f, 0x05, 0x97, 0xb8, 0x03, 0x00, 0x00, 0x00, 0
 
 /* The code from here on closes the descriptor in rax. */
 enum { CLOSE_OFFSET = 2 };
+
+/* struct ptrace_rseq_configuration, and the place of rseq_cs in struct rseq. */
+struct rseq_configuration {
+    uint64_t address;
+    uint32_t size;
+    uint32_t signature;
+    uint32_t flags;
+    uint32_t padding;
+};
+
+enum { GET_RSEQ_CONFIGURATION = 0x420f, RSEQ_SEQUENCE = 8 };
 
 /* A mapping of a process. */
 struct area {
@@ -911,11 +943,39 @@ static const struct area *usable_stack(struct subject *of)
     if (of->registers.rip >= of->entry && of->registers.rip < of->entry + sizeof CODE) {
         return NULL;
     }
+    /* The kernel would forget that the thread is in a restartable sequence, rseq(2). */
+    struct rseq_configuration rseq = {0};
+    uint64_t sequence = 0;
+    if (ptrace((enum __ptrace_request)GET_RSEQ_CONFIGURATION, of->tid, (void *)sizeof rseq, &rseq) > 0
+        && rseq.address != 0
+        && (pread(of->memory, &sequence, sizeof sequence, (off_t)(rseq.address + RSEQ_SEQUENCE)) != sizeof sequence
+            || sequence != 0)) {
+        return NULL;
+    }
     const struct area *stack = area_of(of->registers.rsp);
     if (stack == NULL || (!stack->is_stack && stack != area_of(of->registers.fs_base))) {
         return NULL;
     }
     return stack;
+}
+
+/* Whether a filter of system calls, seccomp(2), would see the calls of the code. */
+static bool is_filtered(int tid)
+{
+    char path[PATH_ROOM];
+    char line[256];
+    bool filtered = true;
+    snprintf(path, sizeof path, "/proc/%d/status", tid);
+    FILE *status = fopen(path, "re");
+    while (status != NULL && fgets(line, sizeof line, status) != NULL) {
+        if (strncmp(line, "Seccomp:", 8) == 0) {
+            filtered = atoi(line + 8) != 0;
+        }
+    }
+    if (status != NULL) {
+        fclose(status);
+    }
+    return filtered;
 }
 
 static enum outcome inject(struct subject *of, int *made, char *why)
@@ -925,9 +985,10 @@ static enum outcome inject(struct subject *of, int *made, char *why)
     if (frame == 0) {
         return REFUSED;
     }
-    long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP;
-    if (ptrace(PTRACE_SETOPTIONS, of->tid, NULL, (void *)options) != 0
-        && ptrace(PTRACE_SETOPTIONS, of->tid, NULL, (void *)(long)PTRACE_O_TRACESYSGOOD) != 0) {
+    long options = PTRACE_O_TRACESYSGOOD | (is_filtered(of->tid) ? (long)PTRACE_O_SUSPEND_SECCOMP : 0);
+    if (ptrace(PTRACE_SETOPTIONS, of->tid, NULL, (void *)options) != 0) {
+        snprintf(why, STOP_REASON_BYTES, "the system call filter of PID %d cannot be suspended: %s", of->pid,
+                 strerror(errno));
         return REFUSED;
     }
     if (pread(of->memory, of->code, sizeof of->code, (off_t)of->entry) != (ssize_t)sizeof of->code
@@ -943,8 +1004,8 @@ static enum outcome inject(struct subject *of, int *made, char *why)
         }
         outcome = frame == 0 ? REFUSED : run_code(of, frame, made, why);
     }
-    /* The same bytes, whose page is the process's own from now on. */
-    if (!write_memory(of, of->entry, of->code, sizeof of->code)) {
+    /* A lost thread may still run the code, which then stays: nothing else uses the entry again. */
+    if (outcome != LOST && !write_memory(of, of->entry, of->code, sizeof of->code)) {
         outcome = LOST;
     }
     ptrace(PTRACE_SETOPTIONS, of->tid, NULL, NULL);

@@ -5,7 +5,8 @@
  * ends. So no failure leaves a thread stopped. A thread that does not stop in time can be released only in this way.
  *
  * A stop interrupts system calls. The kernel restarts most of them. epoll_wait(2) would return EINTR, and is started
- * again here. sigtimedwait(2), semtimedop(2) and io_getevents(2) return EINTR, as after any stop by a signal.
+ * again here. sigtimedwait(2), semtimedop(2), io_getevents(2), and calls of sockets with a time limit return EINTR, as
+ * after any stop by a signal.
  */
 #ifndef PPMR_TREE_STOP_H
 #define PPMR_TREE_STOP_H
@@ -40,8 +41,8 @@ bool stop_tree(struct tree_stop *stop, int root, uint64_t root_start, struct sto
 /* Returns a userfaultfd of a stopped process, which has no descriptor of it; or -1 with the reason. */
 int make_userfaultfd(struct tree_stop *stop, int pid, char why[STOP_REASON_BYTES]);
 
-/* Continues all threads. */
-void continue_tree(struct tree_stop *stop);
+/* Continues all threads. Returns false if they were not stopped all the time. */
+bool continue_tree(struct tree_stop *stop);
 
 /* The helper's main function. */
 int run_stop(int channel, int root, uint64_t root_start);

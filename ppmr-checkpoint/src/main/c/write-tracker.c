@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "write-tracker.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -131,6 +132,26 @@ static bool scan(const struct tracked *tracked, const struct wanted *wanted, uin
     return true;
 }
 
+/* Whether a process has a descriptor by which a device or the kernel writes into its memory over a stop. */
+static bool has_ring(int pid)
+{
+    char path[PATH_ROOM];
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *descriptors = opendir(path);
+    if (descriptors == NULL) {
+        return true;
+    }
+    for (struct dirent *entry = readdir(descriptors); !found && entry != NULL; entry = readdir(descriptors)) {
+        char target[PATH_ROOM] = "";
+        if (readlinkat(dirfd(descriptors), entry->d_name, target, sizeof target - 1) > 0) {
+            found = strcmp(target, "anon_inode:[io_uring]") == 0 || strncmp(target, "/dev/infiniband/", 16) == 0;
+        }
+    }
+    closedir(descriptors);
+    return found;
+}
+
 /* Lists the private mappings without a file. */
 static bool list_anonymous(int pid, struct ranges *found)
 {
@@ -139,6 +160,10 @@ static bool list_anonymous(int pid, struct ranges *found)
     size_t room = 0;
     bool listed = true;
     found->count = 0;
+    if (has_ring(pid)) {
+        errno = EOPNOTSUPP;
+        return false;
+    }
     snprintf(path, sizeof path, "/proc/%d/maps", pid);
     FILE *maps = fopen(path, "re");
     if (maps == NULL) {
@@ -152,8 +177,9 @@ static bool list_anonymous(int pid, struct ranges *found)
         char name[8] = "";
         int fields = sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %*s %*s %" SCNu64 " %7s", &start, &end, rights, &inode, name);
         bool is_kernels = strncmp(name, "[v", 2) == 0;
-        if (strstr(line, " /[aio]") != NULL) {
-            /* A read that is in flight over a stop writes past the protection. */
+        if (strstr(line, " /[aio]") != NULL || strstr(line, "anon_inode:[io_uring]") != NULL
+            || strstr(line, " /dev/infiniband/") != NULL) {
+            /* What is in flight over a stop writes past the protection. */
             errno = EOPNOTSUPP;
             listed = false;
         } else if (fields >= 4 && inode == 0 && rights[3] == 'p' && !is_kernels && end <= ADDRESS_END) {
@@ -257,7 +283,7 @@ static void forget_written(struct tracked *tracked, const struct ranges *registe
 static bool refuse(struct tracked *tracked)
 {
     if (errno == EOPNOTSUPP) {
-        snprintf(tracked->why, sizeof tracked->why, "PID %d has rings of io_setup(2)", tracked->pid);
+        snprintf(tracked->why, sizeof tracked->why, "PID %d has rings of io_setup(2) or io_uring, or RDMA", tracked->pid);
     } else {
         snprintf(tracked->why, sizeof tracked->why, "the writes of PID %d cannot be found: %s", tracked->pid,
                  strerror(errno));

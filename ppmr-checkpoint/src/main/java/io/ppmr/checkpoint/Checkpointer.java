@@ -98,8 +98,8 @@ public interface Checkpointer extends ImageTraits {
      * Begins to copy a running rank's memory, and returns at once. Only the precopied form does this. The rank is
      * stopped for some milliseconds in each round.
      */
-    default Optional<PreCopy> preCopy(CheckpointTask task) throws CheckpointException {
-        return Optional.empty();
+    default PreCopy preCopy(CheckpointTask task) throws CheckpointException {
+        throw new CheckpointException("checkpointer " + name() + " copies no memory of a running job");
     }
 
     /** Returns true if a held rank, as a failed attempt leaves it, can be checkpointed again. */

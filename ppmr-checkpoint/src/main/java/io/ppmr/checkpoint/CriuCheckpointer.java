@@ -305,18 +305,15 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     @Override
-    public Optional<PreCopy> preCopy(CheckpointTask task) throws CheckpointException {
-        if (!precopied()) {
-            return Optional.empty();
-        }
+    public PreCopy preCopy(CheckpointTask task) throws CheckpointException {
         requireReadableLimits(task.rank(), task.user());
         kit.requireTree(task);
         String tool = "criu-dump-" + task.rank();
         Path log = kit.freshFile(task.workDirectory(), Optional.empty(), tool + ".log");
         Path orders = kit.freshFile(task.workDirectory(), Optional.empty(), PreCopy.ORDERS);
         List<String> command = dump(task, log, Optional.empty(), List.of());
-        return Optional.of(PreCopy.of(
-                ToolProcess.start(tool, command, task.workDirectory(), Optional.empty(), kit), orders, log, kit));
+        return PreCopy.of(
+                ToolProcess.start(tool, command, task.workDirectory(), Optional.empty(), kit), orders, log, kit);
     }
 
     /**

@@ -18,7 +18,8 @@ import java.util.stream.Collectors;
  * were written since the one before it. Later the same tool makes the checkpoint of the stopped rank. It ends when this
  * service ends, and leaves the processes as they were.
  *
- * <p>Owned by one thread. Closed by its owner, unless a checkpoint took the tool over.
+ * <p>Safe for any thread, since a checkpoint takes the tool over on another thread than the owner's. Closed by its
+ * owner.
  */
 public final class PreCopy implements AutoCloseable {
     /** The name of the FIFO by which the tool gets its orders, in the tool's folder. */
@@ -51,6 +52,7 @@ public final class PreCopy implements AutoCloseable {
     private final List<ProcessIdentity> started;
     private RandomAccessFile orders;
     private int ordered;
+    private boolean isOrderDue;
     private boolean owned = true;
 
     private PreCopy(ToolProcess tool, Path ordersPath, Path log, ToolKit kit) {
@@ -70,10 +72,10 @@ public final class PreCopy implements AutoCloseable {
         return started;
     }
 
-    /** Orders a round. The one before it must be finished. */
-    public void order() throws CheckpointException {
+    /** Orders a round. The one before it must be finished. Does not block; {@link #result} delivers the order. */
+    public synchronized void order() {
         ordered++;
-        send("round");
+        isOrderDue = true;
     }
 
     /**
@@ -81,8 +83,12 @@ public final class PreCopy implements AutoCloseable {
      *
      * @throws CheckpointException if the tool ended. The rank runs as before.
      */
-    public Optional<Round> result() throws CheckpointException {
+    public synchronized Optional<Round> result() throws CheckpointException {
         requireTool();
+        if (isOrderDue && Files.exists(ordersPath)) {
+            isOrderDue = false;
+            send("round");
+        }
         List<String> lines = tool.output()
                 .lines()
                 .filter(line -> line.startsWith("round ") || line.startsWith("none "))
@@ -106,9 +112,13 @@ public final class PreCopy implements AutoCloseable {
     }
 
     /** Orders the checkpoint of the rank, which is stopped now, and hands the tool over. */
-    ToolProcess dump(List<Integer> pids) throws CheckpointException {
-        send("dump " + pids.stream().map(String::valueOf).collect(Collectors.joining(" ")));
+    synchronized ToolProcess dump(List<Integer> pids) throws CheckpointException {
+        if (!owned) {
+            throw new CheckpointException("the copy of the rank's memory was called off");
+        }
+        // From now on the tool may be inside of the processes, and is not killed.
         owned = false;
+        send("dump " + pids.stream().map(String::valueOf).collect(Collectors.joining(" ")));
         return tool;
     }
 
@@ -127,14 +137,6 @@ public final class PreCopy implements AutoCloseable {
     private void send(String order) throws CheckpointException {
         try {
             if (orders == null) {
-                boolean made = Polling.until(kit.timing().holdProof(), () -> {
-                    requireTool();
-                    return Files.exists(ordersPath);
-                });
-                if (!made) {
-                    throw new CheckpointException("the tool that copies the rank's memory does not start within "
-                            + kit.timing().holdProof());
-                }
                 orders = new RandomAccessFile(ordersPath.toFile(), "rw");
             }
             orders.write((order + "\n").getBytes(StandardCharsets.US_ASCII));
@@ -146,7 +148,7 @@ public final class PreCopy implements AutoCloseable {
 
     /** Ends the tool, if no checkpoint took it over. The rank runs as before. */
     @Override
-    public void close() throws CheckpointException {
+    public synchronized void close() throws CheckpointException {
         try {
             if (orders != null) {
                 orders.close();

@@ -198,28 +198,27 @@ final class Attempt {
      * @param trees each rank's processes, from one scan for all
      * @return false if there is no such rank
      */
-    boolean startPreCopy(Map<Integer, List<ProcessIdentity>> trees) throws CheckpointException, IOException {
-        Map<Integer, PreCopy> copies = new LinkedHashMap<>();
-        try {
-            for (CheckpointTask task : tasks(trees, Map.of()).values()) {
-                Checkpointer checkpointer = session(plan.placeOf(task.rank())).checkpointer();
-                if (session(plan.placeOf(task.rank())).way() != MemoryWay.PRECOPIED) {
-                    continue;
-                }
-                WorkDirectories.create(workRoot, task.rank());
-                Optional<PreCopy> begun = checkpointer.preCopy(task);
-                if (begun.isPresent()) {
-                    copies.put(task.rank(), begun.get());
-                    OrphanedCommand.note(workRoot, begun.get().started());
-                }
+    boolean startPreCopy(Map<Integer, List<ProcessIdentity>> trees) {
+        Map<Integer, PreCopyRounds.PreCopyStart> starts = new LinkedHashMap<>();
+        for (CheckpointTask task : tasks(trees, Map.of()).values()) {
+            SourceSession session = session(plan.placeOf(task.rank()));
+            if (session.way() == MemoryWay.PRECOPIED) {
+                starts.put(task.rank(), () -> startPreCopy(session.checkpointer(), task));
             }
-        } finally {
-            rounds = copies.isEmpty() ? Optional.empty() : Optional.of(new PreCopyRounds(copies, imageBytes()));
         }
-        if (rounds.isPresent()) {
+        if (!starts.isEmpty()) {
+            rounds = Optional.of(new PreCopyRounds(starts, imageBytes()));
             rounds.get().begin();
         }
         return rounds.isPresent();
+    }
+
+    private PreCopy startPreCopy(Checkpointer checkpointer, CheckpointTask task)
+            throws CheckpointException, IOException {
+        WorkDirectories.create(workRoot, task.rank());
+        PreCopy begun = checkpointer.preCopy(task);
+        OrphanedCommand.note(workRoot, begun.started());
+        return begun;
     }
 
     /** Returns how the copy of the running ranks' memory ended, or empty as long as it goes on. Does not block. */

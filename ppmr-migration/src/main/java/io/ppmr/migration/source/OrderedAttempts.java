@@ -122,6 +122,7 @@ final class OrderedAttempts implements Attempts {
         noteStopped();
         if (next.startPreCopy(originals.trees())) {
             record.step(SourceStep.PRECOPY);
+            record.setExpectedBytes(OriginalRanks.imageBytes(originals.trees()));
             precopying = true;
             moving = true;
             return;
@@ -221,6 +222,7 @@ final class OrderedAttempts implements Attempts {
             moving = false;
             LOG.info("migration {}: the job's memory was copied while it ran: {}", id, ended.get());
             record.pages(record.pages() + "; " + ended.get());
+            service.note(new TransactionRecord.PagesChosen(id, number, record.pages()));
             stopJob(current);
         }
     }

@@ -3,26 +3,50 @@ package io.ppmr.migration.source;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.PreCopy;
 import io.ppmr.checkpoint.PreCopy.Round;
+import io.ppmr.linux.LogContext;
+import io.ppmr.linux.UninterruptedWait;
 import io.ppmr.migration.source.PreCopyRule.Rounds;
+import java.io.IOException;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * The rounds in which the memory of a job's running ranks is copied. All ranks make each round at the same time, and
- * end together. Owned by the migration's worker.
+ * end together. Owned by the migration's worker. The tools are started on a thread of their own.
  */
 final class PreCopyRounds {
     private static final Logger LOG = LoggerFactory.getLogger(PreCopyRounds.class);
     private static final double NS_A_SECOND = 1e9;
     private static final long MIB = 1 << 20;
 
-    private final Map<Integer, PreCopy> copies;
+    /** Starts the copy of one rank, which may take as long as the start of any command. */
+    @FunctionalInterface
+    interface PreCopyStart {
+        PreCopy start() throws CheckpointException, IOException;
+    }
+
+    private static final long START_LIMIT_S = 20;
+    /** Time after the deadline for the last round to end. */
+    private static final Duration ROUND_LIMIT = Duration.ofMinutes(5);
+
+    private final Map<Integer, PreCopyStart> starts;
+    private final Map<Integer, PreCopy> copies = new ConcurrentHashMap<>();
+    private final CompletableFuture<Void> started = new CompletableFuture<>();
+    private volatile boolean isEnded;
+    private boolean isOrdered;
     private final long imageBytes;
     private final PreCopyRule rule = PreCopyRule.DEFAULT;
     private final Map<Integer, Round> results = new HashMap<>();
@@ -31,12 +55,12 @@ final class PreCopyRounds {
     private long roundNs = startNs;
 
     /**
-     * @param copies the copies that have begun, by rank
+     * @param starts starts the copy of each rank
      *
      * @param imageBytes the ranks' streamable memory
      */
-    PreCopyRounds(Map<Integer, PreCopy> copies, long imageBytes) {
-        this.copies = Map.copyOf(copies);
+    PreCopyRounds(Map<Integer, PreCopyStart> starts, long imageBytes) {
+        this.starts = Map.copyOf(starts);
         this.imageBytes = imageBytes;
     }
 
@@ -45,12 +69,27 @@ final class PreCopyRounds {
         return Optional.ofNullable(copies.get(rank));
     }
 
-    /** Orders the first round. */
-    void begin() throws CheckpointException {
-        roundNs = System.nanoTime();
-        for (PreCopy copy : copies.values()) {
-            copy.order();
+    /** Begins to start the tools. */
+    void begin() {
+        LogContext.thread(this::startAll, "ppmr-precopy-start").start();
+    }
+
+    private void startAll() {
+        try {
+            for (Map.Entry<Integer, PreCopyStart> start : starts.entrySet()) {
+                if (!isEnded) {
+                    copies.put(start.getKey(), start.getValue().start());
+                }
+            }
+            started.complete(null);
+        } catch (CheckpointException | IOException | RuntimeException e) {
+            started.completeExceptionally(e);
         }
+    }
+
+    private void order() {
+        roundNs = System.nanoTime();
+        copies.values().forEach(PreCopy::order);
     }
 
     /**
@@ -59,15 +98,27 @@ final class PreCopyRounds {
      * @throws CheckpointException if a tool ended. Its rank runs as before.
      */
     Optional<String> check() throws CheckpointException {
+        if (!isStarted()) {
+            return Optional.empty();
+        }
+        if (!isOrdered) {
+            isOrdered = true;
+            order();
+        }
         for (Map.Entry<Integer, PreCopy> copy : copies.entrySet()) {
             if (!results.containsKey(copy.getKey())) {
                 copy.getValue().result().ifPresent(round -> results.put(copy.getKey(), round));
             }
         }
+        long nowNs = System.nanoTime();
         if (results.size() < copies.size()) {
+            if (nowNs - startNs > rule.deadline().plus(ROUND_LIMIT).toNanos()) {
+                throw new CheckpointException(
+                        "the memory of " + (copies.size() - results.size()) + " running ranks was not sent within "
+                                + rule.deadline().plus(ROUND_LIMIT));
+            }
             return Optional.empty();
         }
-        long nowNs = System.nanoTime();
         Rounds round = together(nowNs - roundNs);
         history.add(round);
         LOG.info(
@@ -83,8 +134,20 @@ final class PreCopyRounds {
         if (end.isPresent()) {
             return Optional.of(summary(end.get(), nowNs - startNs));
         }
-        begin();
+        order();
         return Optional.empty();
+    }
+
+    private boolean isStarted() throws CheckpointException {
+        if (!started.isDone()) {
+            return false;
+        }
+        try {
+            started.join();
+            return true;
+        } catch (CompletionException e) {
+            throw new CheckpointException(String.valueOf(e.getCause().getMessage()), e.getCause());
+        }
     }
 
     private Rounds together(long durationNs) {
@@ -125,6 +188,21 @@ final class PreCopyRounds {
 
     /** Ends the tools that no checkpoint took over. Their ranks run as before. */
     void end() {
+        isEnded = true;
+        // A tool that is being started now is ended, too.
+        boolean known = UninterruptedWait.of(() -> {
+            try {
+                started.get(START_LIMIT_S, TimeUnit.SECONDS);
+            } catch (ExecutionException e) {
+                LOG.debug("the tools were not all started", e);
+            } catch (TimeoutException e) {
+                return false;
+            }
+            return true;
+        });
+        if (!known) {
+            LOG.error("a tool that copies memory did not start within {} s. Remedy: look for it by ps", START_LIMIT_S);
+        }
         for (Map.Entry<Integer, PreCopy> copy : copies.entrySet()) {
             try {
                 copy.getValue().close();

@@ -373,7 +373,7 @@ class HandshakeTest {
 
     private static byte[] transcript(int kind, long high, long low, ByteBuffer hello, byte[] targetNonce) {
         return ByteBuffer.allocate(82)
-                .put((byte) 6)
+                .put((byte) 7)
                 .put((byte) kind)
                 .putLong(high)
                 .putLong(low)
