@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "tree-stop.h"
 
+#ifdef __x86_64__
 #include <cpuid.h>
+#endif
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
@@ -239,6 +241,8 @@ int make_userfaultfd(struct tree_stop *stop, int pid, char why[STOP_REASON_BYTES
     memcpy(why, message.why, STOP_REASON_BYTES);
     return -1;
 }
+
+#ifdef __x86_64__
 
 /* ---- the helper: threads --------------------------------------------------------------------------------------- */
 
@@ -1119,3 +1123,15 @@ int run_stop(int channel, int root, uint64_t root_start)
         }
     }
 }
+
+#else
+
+/* Pages are streamed only on x86-64, so no service starts this. */
+int run_stop(int channel, int root, uint64_t root_start)
+{
+    struct stop_message message = {.kind = MESSAGE_FAILED};
+    snprintf(message.why, sizeof message.why, "PID %d (started at %" PRIu64 ") is not of x86-64", root, root_start);
+    return send_all(channel, &message, sizeof message) ? 0 : 1;
+}
+
+#endif
