@@ -128,7 +128,7 @@ class PreCopyIT {
         }
     }
 
-    /** Nothing has been done to the job then, so that it only goes on. */
+    /** Nothing was done to the job before, so that it only continues. */
     @Test
     void shouldLeaveTheJobAsItWasWhenTheMigrationIsCalledOffWhileMemoryIsCopied() throws Exception {
         Checkpointer criu = CriuJob.criu(PagePolicy.PRECOPIED);

@@ -221,7 +221,7 @@ final class Attempt {
         return begun;
     }
 
-    /** Returns how the copy of the running ranks' memory ended, or empty as long as it goes on. Does not block. */
+    /** Returns how the copy of the running ranks' memory ended, or empty while it runs. Does not block. */
     Optional<String> checkPreCopy() throws CheckpointException {
         return rounds.isEmpty() ? Optional.of("") : rounds.get().check();
     }

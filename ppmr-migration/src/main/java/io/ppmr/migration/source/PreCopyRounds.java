@@ -93,7 +93,7 @@ final class PreCopyRounds {
     }
 
     /**
-     * Handles rounds that ended, and orders the next ones. Returns how the copy ended, or empty as long as it goes on.
+     * Handles rounds that ended, and orders the next ones. Returns how the copy ended, or empty while it runs.
      *
      * @throws CheckpointException if a tool ended. Its rank runs as before.
      */
