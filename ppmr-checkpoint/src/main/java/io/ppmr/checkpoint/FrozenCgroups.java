@@ -155,7 +155,7 @@ public final class FrozenCgroups {
             List<Path> all = new ArrayList<>(below.filter(Files::isDirectory).toList());
             for (Path one : all) {
                 for (String pid : Files.readAllLines(one.resolve("cgroup.procs"))) {
-                    // 0 stands for a process that this service cannot see. A process that ended may still be
+                    // 0 means a process that this service cannot see. A process that ended may still be
                     // listed.
                     int number = Integer.parseInt(pid);
                     boolean ended = number != 0
