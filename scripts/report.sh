@@ -46,9 +46,9 @@ without_report() {
 list_broken() {
     reports | xargs -0r awk '
         function readable(text) {
-            gsub(/&quot;/, "\"", text); gsub(/&apos;/, "\x27", text); gsub(/&lt;/, "<", text); gsub(/&#10;.*/, "", text)
+            gsub(/&quot;/, "\"", text); gsub(/&apos;/, "\x27", text); gsub(/&lt;/, "<", text); gsub(/(&#10;[ \t]*)+/, " ", text)
             gsub(/&gt;/, ">", text); gsub(/&amp;/, "\\&", text); gsub(/\t/, " ", text)
-            return substr(text, 1, 400)
+            return substr(text, 1, 1000)
         }
         function value(key) {
             return match($0, " " key "=\"[^\"]*\"") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 4) : ""

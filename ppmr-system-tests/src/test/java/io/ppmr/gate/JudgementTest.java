@@ -74,7 +74,7 @@ class JudgementTest {
     private static String failed(String name, String type, String... further) {
         return """
                   <testcase name="%1$s" classname="io.ppmr.x.SomeIT" time="0.1">
-                    <error message="it is &quot;so&quot;" type="%2$s"><![CDATA[%2$s: it is "so"
+                    <error message="it is:&#10;  &quot;so&quot;" type="%2$s"><![CDATA[%2$s: it is: "so"
                 \tat io.ppmr.x.SomeIT.%1$s(SomeIT.java:1)
                 %3$s
                 ]]></error>
@@ -100,7 +100,7 @@ class JudgementTest {
         assertTrue(verdict.text().contains("again: " + log + " ppmr-a io.ppmr.x.SomeIT shouldB"), verdict.text());
         List<String> lines = verdict.text().lines().toList();
         String last = lines.get(lines.size() - 1);
-        assertTrue(last.startsWith("  unstable gate: SomeIT.shouldB: it is \"so\"; passed by itself: " + log), last);
+        assertTrue(last.startsWith("  unstable gate: SomeIT.shouldB: it is: \"so\"; passed by itself: " + log), last);
     }
 
     @Test
@@ -117,7 +117,7 @@ class JudgementTest {
         Verdict verdict = judge(0, true);
         assertFalse(verdict.green(), verdict.text());
         assertFalse(verdict.text().contains("again:"), verdict.text());
-        assertTrue(verdict.text().contains("failed   gate: SomeIT.shouldA: it is \"so\""), verdict.text());
+        assertTrue(verdict.text().contains("failed   gate: SomeIT.shouldA: it is: \"so\""), verdict.text());
         assertTrue(verdict.text().contains("SomeIT.shouldB, too slow"), verdict.text());
     }
 
