@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "userfaultfd.h"
@@ -48,8 +50,16 @@ enum {
     PRESENT = 1 << 3,
     SWAPPED = 1 << 4,
     ZERO_PAGE = 1 << 5,
-    PATH_ROOM = 64
+    PATH_ROOM = 64,
+    /* Of /proc/PID/pagemap: entries of one read. */
+    ENTRIES = 1 << 14
 };
+
+/* A page in memory or in swap, and a page that was written since the marks were cleared; proc_pid_pagemap(5). */
+#define ENTRY_PRESENT (UINT64_C(3) << 62)
+#define ENTRY_SOFT_DIRTY (UINT64_C(1) << 55)
+/* Each page of address space is read in a stop: 256 GiB. */
+#define MOST_MAPPED_PAGES (UINT64_C(1) << 26)
 
 /* The end of the addresses of a process: the kernel keeps the last page free. */
 #define ADDRESS_END ((UINT64_C(1) << 47) - SET_PAGE)
@@ -218,30 +228,186 @@ static bool difference(const struct ranges *of, const struct ranges *without, st
     return true;
 }
 
+bool is_tracked(const struct tracked *tracked)
+{
+    return tracked->userfaultfd >= 0 || tracked->clear >= 0;
+}
+
+static int open_of(int pid, const char *name, int how)
+{
+    char path[PATH_ROOM];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+    return open(path, how | O_CLOEXEC);
+}
+
 bool begin_tracking(struct tracked *tracked, int userfaultfd)
 {
     struct uffd_api api = {.api = UFFD_API_VERSION, .features = UFFD_WP_ASYNC};
-    char path[PATH_ROOM];
+    bool by_userfaultfd = userfaultfd >= 0;
     tracked->userfaultfd = -1;
-    if (ioctl(userfaultfd, UFFD_API, &api) != 0) {
+    tracked->clear = -1;
+    tracked->is_first_look = true;
+    if (by_userfaultfd && ioctl(userfaultfd, UFFD_API, &api) != 0) {
         snprintf(tracked->why, sizeof tracked->why, "this kernel has no asynchronous write protection: %s",
                  strerror(errno));
         close(userfaultfd);
         return false;
     }
-    snprintf(path, sizeof path, "/proc/%d/pagemap", tracked->pid);
-    tracked->pagemap = open(path, O_RDONLY | O_CLOEXEC);
-    snprintf(path, sizeof path, "/proc/%d/mem", tracked->pid);
-    tracked->memory = open(path, O_RDONLY | O_CLOEXEC);
-    if (tracked->pagemap < 0 || tracked->memory < 0) {
+    tracked->pagemap = open_of(tracked->pid, "pagemap", O_RDONLY);
+    tracked->memory = open_of(tracked->pid, "mem", O_RDONLY);
+    int clear = by_userfaultfd ? -1 : open_of(tracked->pid, "clear_refs", O_WRONLY);
+    if (tracked->pagemap < 0 || tracked->memory < 0 || (!by_userfaultfd && clear < 0)) {
         snprintf(tracked->why, sizeof tracked->why, "the memory of PID %d cannot be read: %s", tracked->pid,
                  strerror(errno));
-        close(userfaultfd);
+        if (by_userfaultfd) {
+            close(userfaultfd);
+        }
         end_tracking(tracked);
         return false;
     }
     tracked->userfaultfd = userfaultfd;
+    tracked->clear = clear;
     return true;
+}
+
+/* ---- soft-dirty marks -------------------------------------------------------------------------------------------- */
+
+/* What is listed of a process with soft-dirty marks. */
+enum soft_wanted {
+    /* Pages with bytes. */
+    SOFT_PRESENT,
+    /* Those of them that were written. */
+    SOFT_WRITTEN,
+    /* Everything that does not have the bytes that were sent. */
+    SOFT_CHANGED
+};
+
+static bool is_soft(uint64_t entry, enum soft_wanted wanted)
+{
+    bool present = (entry & ENTRY_PRESENT) != 0;
+    bool written = (entry & ENTRY_SOFT_DIRTY) != 0;
+    switch (wanted) {
+    case SOFT_PRESENT:
+        return present;
+    case SOFT_WRITTEN:
+        return present && written;
+    default:
+        return !present || written;
+    }
+}
+
+/* Lists such pages of the mappings. False with errno; ESRCH if the memory is gone. */
+static bool scan_soft(const struct tracked *tracked, enum soft_wanted wanted, struct ranges *found)
+{
+    static uint64_t entries[ENTRIES];
+    uint64_t all = 0;
+    found->count = 0;
+    for (size_t i = 0; i < tracked->mapped.count; i++) {
+        uint64_t first = tracked->mapped.all[i].address / SET_PAGE;
+        uint64_t end = first + tracked->mapped.all[i].pages;
+        all += end - first;
+        if (all > MOST_MAPPED_PAGES) {
+            errno = EFBIG;
+            return false;
+        }
+        while (first < end) {
+            size_t count = end - first < ENTRIES ? (size_t)(end - first) : ENTRIES;
+            ssize_t got = pread(tracked->pagemap, entries, count * sizeof *entries, (off_t)(first * sizeof *entries));
+            if (got < 0 && errno == EINTR) {
+                continue;
+            }
+            if (got < (ssize_t)sizeof *entries) {
+                errno = got < 0 ? errno : ESRCH;
+                return false;
+            }
+            count = (size_t)got / sizeof *entries;
+            for (size_t k = 0; k < count; k++) {
+                uint64_t address = (first + k) * SET_PAGE;
+                if (is_soft(entries[k], wanted) && !add_range(found, address, address + SET_PAGE)) {
+                    errno = ENOMEM;
+                    return false;
+                }
+            }
+            first += count;
+        }
+    }
+    return true;
+}
+
+/* Pages that are written from now on get the mark. */
+static bool clear_marks(const struct tracked *tracked)
+{
+    return pwrite(tracked->clear, "4", 1, 0) == 1;
+}
+
+/* Whether this kernel marks the pages of this process that are written. */
+static bool has_soft_marks(void)
+{
+    struct tracked self = {.pid = getpid(), .userfaultfd = -1, .clear = -1, .pagemap = -1, .memory = -1};
+    struct ranges found = {0};
+    volatile uint8_t *page = mmap(NULL, SET_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool works = false;
+    if ((void *)(uintptr_t)page != MAP_FAILED && begin_tracking(&self, -1)) {
+        struct page_range one = {(uint64_t)(uintptr_t)page, 1};
+        self.mapped = (struct ranges){&one, 1, 1};
+        *page = 1;
+        works = clear_marks(&self) && scan_soft(&self, SOFT_WRITTEN, &found) && found.count == 0;
+        *page = 2;
+        works = works && scan_soft(&self, SOFT_WRITTEN, &found) && found.count == 1;
+        self.mapped = (struct ranges){0};
+    }
+    if ((void *)(uintptr_t)page != MAP_FAILED) {
+        munmap((void *)(uintptr_t)page, SET_PAGE);
+    }
+    free_ranges(&found);
+    end_tracking(&self);
+    return works;
+}
+
+static bool look_soft(struct tracked *tracked)
+{
+    if (!list_anonymous(tracked->pid, &tracked->mapped)
+        || !scan_soft(tracked, tracked->is_first_look ? SOFT_PRESENT : SOFT_WRITTEN, &tracked->written)
+        || !clear_marks(tracked)) {
+        return false;
+    }
+    tracked->is_first_look = false;
+    return true;
+}
+
+/* ---- userfaultfd ------------------------------------------------------------------------------------------------- */
+
+static bool has_async_protection(char *why, size_t room)
+{
+    struct tracked self = {.pid = getpid(), .userfaultfd = -1, .clear = -1, .pagemap = -1, .memory = -1};
+    struct ranges found = {0};
+    int made = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+    bool able = false;
+    if (made < 0) {
+        snprintf(why, room, "no userfaultfd can be made here: %s", strerror(errno));
+    } else if (!begin_tracking(&self, made)) {
+        snprintf(why, room, "%s", self.why);
+    } else if (!scan(&self, &REGISTERED, 0, &found)) {
+        snprintf(why, room, "this kernel has no PAGEMAP_SCAN: %s", strerror(errno));
+    } else {
+        able = true;
+    }
+    free_ranges(&found);
+    end_tracking(&self);
+    return able;
+}
+
+enum tracking find_tracking(char *why, size_t room)
+{
+    if (has_async_protection(why, room)) {
+        return TRACK_BY_USERFAULTFD;
+    }
+    if (has_soft_marks()) {
+        return TRACK_BY_SOFT_DIRTY;
+    }
+    size_t length = strlen(why);
+    snprintf(why + length, room - length, "; and it does not mark written pages (CONFIG_MEM_SOFT_DIRTY)");
+    return TRACK_NOTHING;
 }
 
 /*
@@ -284,6 +450,9 @@ static bool refuse(struct tracked *tracked)
 {
     if (errno == EOPNOTSUPP) {
         snprintf(tracked->why, sizeof tracked->why, "PID %d has rings of io_setup(2) or io_uring, or RDMA", tracked->pid);
+    } else if (errno == EFBIG) {
+        snprintf(tracked->why, sizeof tracked->why, "PID %d has more than %" PRIu64 " GiB of address space", tracked->pid,
+                 MOST_MAPPED_PAGES / (1024 * 1024 * 1024 / SET_PAGE));
     } else {
         snprintf(tracked->why, sizeof tracked->why, "the writes of PID %d cannot be found: %s", tracked->pid,
                  strerror(errno));
@@ -303,6 +472,10 @@ static bool register_rest(struct tracked *tracked, struct ranges *before)
 
 bool register_mappings(struct tracked *tracked)
 {
+    if (tracked->clear >= 0) {
+        /* The first look counts every page as written. */
+        return true;
+    }
     struct ranges before = {0};
     bool registered = register_rest(tracked, &before);
     free_ranges(&before);
@@ -311,6 +484,13 @@ bool register_mappings(struct tracked *tracked)
 
 bool look_and_protect(struct tracked *tracked)
 {
+    if (tracked->clear >= 0) {
+        bool looked = look_soft(tracked);
+        if (looked) {
+            forget_written(tracked, &tracked->mapped);
+        }
+        return looked || refuse(tracked);
+    }
     struct ranges before = {0};
     bool found = register_rest(tracked, &before)
         && scan(tracked, &WRITTEN_PAGES, PROTECT_FOUND, &tracked->written);
@@ -326,7 +506,9 @@ uint64_t count_written(struct tracked *tracked)
 {
     struct ranges found = {0};
     uint64_t pages = 0;
-    if (tracked->userfaultfd >= 0 && scan(tracked, &WRITTEN_PAGES, 0, &found)) {
+    bool counted = tracked->clear >= 0 ? scan_soft(tracked, SOFT_WRITTEN, &found)
+                                       : tracked->userfaultfd >= 0 && scan(tracked, &WRITTEN_PAGES, 0, &found);
+    if (counted) {
         for (size_t i = 0; i < found.count; i++) {
             pages += found.all[i].pages;
         }
@@ -338,7 +520,10 @@ uint64_t count_written(struct tracked *tracked)
 void look_last(struct tracked *tracked)
 {
     struct ranges registered = {0};
-    if (tracked->userfaultfd >= 0 && scan(tracked, &REGISTERED, 0, &registered)
+    if (tracked->clear >= 0 && list_anonymous(tracked->pid, &tracked->mapped)
+        && scan_soft(tracked, SOFT_CHANGED, &tracked->written)) {
+        forget_written(tracked, &tracked->mapped);
+    } else if (tracked->userfaultfd >= 0 && scan(tracked, &REGISTERED, 0, &registered)
         && scan(tracked, &CHANGED, 0, &tracked->written)) {
         forget_written(tracked, &registered);
     } else {
@@ -349,7 +534,7 @@ void look_last(struct tracked *tracked)
 
 void end_tracking(struct tracked *tracked)
 {
-    int *descriptors[] = {&tracked->userfaultfd, &tracked->pagemap, &tracked->memory};
+    int *descriptors[] = {&tracked->userfaultfd, &tracked->clear, &tracked->pagemap, &tracked->memory};
     for (size_t i = 0; i < sizeof descriptors / sizeof descriptors[0]; i++) {
         if (*descriptors[i] >= 0) {
             close(*descriptors[i]);

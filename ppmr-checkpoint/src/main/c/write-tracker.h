@@ -10,6 +10,9 @@
  * The set of sent pages holds each page whose bytes were read after the last look that found it written. A mapping that
  * is new, or that is no longer registered, is not in the set. It is registered again, and all of it counts as written:
  * mremap(2) can drop the registration of a neighbour and leave its pages' old marks.
+ *
+ * An older kernel that marks written pages (soft-dirty, CONFIG_MEM_SOFT_DIRTY) needs no userfaultfd: the marks are read
+ * out of /proc/PID/pagemap, and cleared by /proc/PID/clear_refs. All pages of a new or moved mapping have the mark.
  */
 #ifndef PPMR_WRITE_TRACKER_H
 #define PPMR_WRITE_TRACKER_H
@@ -31,8 +34,11 @@ struct tracked {
     int pid;
     int inner;
     uint64_t start;
-    /* -1 if it cannot be tracked: then all of its memory counts as written. */
+    /* Both are -1 if it cannot be tracked: then all of its memory counts as written. */
     int userfaultfd;
+    /* /proc/PID/clear_refs, with soft-dirty marks. */
+    int clear;
+    bool is_first_look;
     int pagemap;
     /* /proc/PID/mem. */
     int memory;
@@ -47,8 +53,15 @@ struct tracked {
     char why[240];
 };
 
-/* Begins to track a process. Takes the userfaultfd. Returns false with the reason in `why`. */
+enum tracking { TRACK_NOTHING, TRACK_BY_USERFAULTFD, TRACK_BY_SOFT_DIRTY };
+
+/* How this kernel can track a process. It is tried with this one. TRACK_NOTHING with the reason. */
+enum tracking find_tracking(char *why, size_t room);
+
+/* Begins to track a process. Takes the userfaultfd; -1 for soft-dirty marks. Returns false with the reason in `why`. */
 bool begin_tracking(struct tracked *tracked, int userfaultfd);
+
+bool is_tracked(const struct tracked *tracked);
 
 /* Registers the mappings of a stopped process. All of their pages count as written. Returns false with the reason. */
 bool register_mappings(struct tracked *tracked);

@@ -3,11 +3,14 @@
  *
  *   pages-fuzz INPUTS [SEED [ONLY]]
  *
- * It holds ppmr-pages.c itself, built with the address and undefined-behaviour sanitizers. Files and the memory of the
+ * It holds the sources of ppmr-pages themselves, built with the address and undefined-behaviour sanitizers. Files and the memory of the
  * copies are memory here. An input is a migration of a few processes: their memory maps and page maps, the list, the
  * stream of pages, and faults. One of eight inputs is left as it is. It must be accepted, and every page must be copied
  * once, with its own bytes, within its mapping, the root's pages last. In the others a few bytes are damaged. They must
  * be accepted or refused with a sentence, within a second, with memory that is bounded.
+ *
+ * Each third input is a stream of rounds in place of that: pages that are sent again, unmapped and forgotten, of
+ * processes that end. A whole one must leave each page's newest bytes in the store, and nothing else.
  *
  * Exit status: 0, or 1 with the seed and the number of the input on standard error. The sanitizers end it by their own.
  */
@@ -59,6 +62,12 @@ enum {
     FIRST_DESCRIPTOR = 1000,
     FIRST_COPY = 2000,
     INPUT_MS = 1000,
+    /* Of a stream of rounds: its batches, a process's pages, and the parts of 2 MiB in which these lie. */
+    MOST_BATCHES = 40,
+    MOST_HEADS = 64,
+    ROUND_PAGES = 600,
+    ROUNDS_IN = 3,
+    STORE_BYTES = 16 << 20,
     /* One of this many inputs is whole, and one of this many copies has another answer. */
     WHOLE_IN = 8,
     ODD_IN = 128
@@ -143,6 +152,8 @@ static void fuzz_free(void *memory)
 
 static int fuzz_openat(const char *name, const char *stream)
 {
+    if (strcmp(name, "rounds.stream") == 0)
+        return FIRST_DESCRIPTOR + STREAM;
     if (strcmp(name, stream) == 0) {
         fuzz_stream_at = 0;
         return FIRST_DESCRIPTOR + STREAM;
@@ -210,6 +221,52 @@ static ssize_t fuzz_read(int descriptor, void *to, size_t room)
     return (ssize_t)now;
 }
 
+/* A stream of rounds: the heads of its batches, and pages, of which there are only the marks. */
+static struct {
+    uint8_t heads[MOST_HEADS][PAGE_BYTES];
+    struct {
+        int head;
+        uint64_t mark;
+    } pages[MOST_HEADS * 256];
+    size_t head_count;
+    size_t page_count;
+    size_t at;
+} fuzz_rounds;
+
+static ssize_t fuzz_readv(const struct iovec *into, int count)
+{
+    ssize_t got = 0;
+    for (int i = 0; i < count; i++) {
+        for (size_t at = 0; at + PAGE_BYTES <= into[i].iov_len && fuzz_rounds.at < fuzz_rounds.page_count; at += PAGE_BYTES) {
+            uint8_t *to = (uint8_t *)into[i].iov_base + at;
+            fuzz_touch(to, PAGE_BYTES);
+            int head = fuzz_rounds.pages[fuzz_rounds.at].head;
+            if (head >= 0)
+                memcpy(to, fuzz_rounds.heads[head], PAGE_BYTES);
+            else
+                memcpy(to, &fuzz_rounds.pages[fuzz_rounds.at].mark, sizeof(uint64_t));
+            fuzz_rounds.at++;
+            got += PAGE_BYTES;
+        }
+    }
+    return got;
+}
+
+static void *fuzz_mapped;
+static size_t fuzz_mapped_bytes;
+
+static void *fuzz_mmap(size_t length)
+{
+    if (fuzz_mapped != NULL)
+        munmap(fuzz_mapped, fuzz_mapped_bytes);
+    void *made = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    fuzz_mapped = made == MAP_FAILED ? NULL : made;
+    fuzz_mapped_bytes = length;
+    return made;
+}
+
+static uint8_t fuzz_page[PAGE_BYTES] __attribute__((aligned(PAGE_BYTES)));
+
 static int fuzz_close(int descriptor)
 {
     return descriptor < 0 ? -1 : 0;
@@ -219,7 +276,6 @@ static int fuzz_ioctl(int descriptor, unsigned long request, void *argument);
 
 #undef stderr
 #define stderr fuzz_sink
-#define main ppmr_pages_main
 #define _exit(status) longjmp(fuzz_refused, 1)
 #define calloc(count, bytes) fuzz_calloc(count, bytes)
 #define reallocarray(memory, count, bytes) fuzz_resize(memory, count, bytes)
@@ -227,15 +283,29 @@ static int fuzz_ioctl(int descriptor, unsigned long request, void *argument);
 #define openat(directory, name, ...) ((void)(directory), fuzz_openat(name, STREAM_NAME))
 #define read(descriptor, to, room) fuzz_read(descriptor, to, room)
 #define close(descriptor) fuzz_close(descriptor)
+#define mmap(address, length, protection, flags, descriptor, offset)                                                   \
+    ((void)(address), (void)(protection), (void)(flags), (void)(descriptor), fuzz_mmap(length))
+#define readv(descriptor, into, count) ((void)(descriptor), fuzz_readv(into, count))
+#define posix_memalign(place, align, length) ((void)(align), (void)(length), *(place) = fuzz_page, 0)
 #define write(descriptor, data, length) ((void)(descriptor), (void)(data), (ssize_t)(length))
 #define ioctl(descriptor, request, argument) fuzz_ioctl(descriptor, request, argument)
-#include "../../main/c/ppmr-pages.c"
+#include "../../main/c/pages/common.c"
+#include "../../main/c/pages/images.c"
+#include "../../main/c/pages/page-maps.c"
+#include "../../main/c/pages/outgoing.c"
+#include "../../main/c/pages/rounds.c"
+#include "../../main/c/pages/source.c"
+#include "../../main/c/pages/holder.c"
+#include "../../main/c/pages/store.c"
+#include "../../main/c/pages/target.c"
 #undef stderr
-#undef main
 #undef _exit
 #undef free
 #undef read
 #undef close
+#undef mmap
+#undef readv
+#undef posix_memalign
 #undef write
 #undef ioctl
 #define stderr stdout
@@ -533,8 +603,201 @@ static void run_as_target(bool whole)
         found("pages are left when the stream has ended");
 }
 
+/* ---- rounds ----------------------------------------------------------------------------------------------------- */
+
+/* The newest bytes of each process's pages: 0 is none. The pages of a process lie in several parts of 2 MiB. */
+static uint64_t newest[MOST_PROCESSES][ROUND_PAGES];
+static uint64_t round_number;
+static uint64_t writes;
+
+static uint64_t round_address(uint64_t page)
+{
+    return 0x7fe000 + page * PAGE_BYTES + page / 200 * (SET_BLOCK_PAGES + 7) * PAGE_BYTES;
+}
+
+static struct batch_head *next_head(uint32_t kind, int pid)
+{
+    struct batch_head *head = (struct batch_head *)(void *)fuzz_rounds.heads[fuzz_rounds.head_count];
+    memset(head, 0, PAGE_BYTES);
+    head->kind = kind;
+    head->pid = pid;
+    head->number = fuzz_rounds.head_count;
+    head->round = round_number;
+    fuzz_rounds.pages[fuzz_rounds.page_count].head = (int)fuzz_rounds.head_count++;
+    fuzz_rounds.page_count++;
+    return head;
+}
+
+static void put_page(struct batch_head *head, uint64_t address, uint64_t mark)
+{
+    struct page_range *last = head->pieces > 0 ? &head->ranges[head->pieces - 1] : NULL;
+    if (last != NULL && address != UNREAD_PAGES && last->address != UNREAD_PAGES
+        && last->address + last->pages * PAGE_BYTES == address)
+        last->pages++;
+    else
+        head->ranges[head->pieces++] = (struct page_range){address, 1};
+    head->pages++;
+    fuzz_rounds.pages[fuzz_rounds.page_count].head = -1;
+    fuzz_rounds.pages[fuzz_rounds.page_count++].mark = mark;
+}
+
+static void send_pages(int process)
+{
+    struct batch_head *head = next_head(BATCH_PAGES_OF, process + 1);
+    uint64_t page = drawn(ROUND_PAGES);
+    for (uint64_t left = drawn(BATCH_PAGES - 2) + 1; left > 0 && page < ROUND_PAGES; left--) {
+        if (drawn(16) == 0) {
+            put_page(head, UNREAD_PAGES, 0);
+        } else {
+            newest[process][page] = ++writes;
+            put_page(head, round_address(page), writes);
+        }
+        page += drawn(8) == 0 ? drawn(60) + 1 : 1;
+    }
+}
+
+static void send_unmapped(int process)
+{
+    struct batch_head *head = next_head(BATCH_UNMAPPED, process + 1);
+    uint64_t page = drawn(ROUND_PAGES);
+    for (uint64_t left = drawn(BATCH_PAGES) + 1; left > 0 && page < ROUND_PAGES; left--) {
+        head->ranges[head->pieces++] = (struct page_range){round_address(page), 1};
+        newest[process][page] = 0;
+        page += drawn(20) + 1;
+    }
+}
+
+static void make_rounds(void)
+{
+    memset(newest, 0, sizeof newest);
+    memset(&fuzz_rounds, 0, sizeof fuzz_rounds);
+    round_number = 1;
+    writes = 0;
+    for (uint64_t left = drawn(MOST_BATCHES); left > 0; left--) {
+        int process = (int)drawn(MOST_PROCESSES);
+        switch (drawn(8)) {
+        case 0:
+            next_head(BATCH_ROUND_END, 0);
+            round_number++;
+            break;
+        case 1:
+            next_head(BATCH_FORGET, process + 1);
+            memset(newest[process], 0, sizeof newest[process]);
+            break;
+        case 2:
+            send_unmapped(process);
+            break;
+        default:
+            send_pages(process);
+            break;
+        }
+    }
+    next_head(BATCH_ROUND_END, 0);
+    next_head(BATCH_LISTED, 0);
+    for (uint64_t left = drawn(4); left > 0; left--)
+        send_pages((int)drawn(MOST_PROCESSES));
+    next_head(BATCH_LAST, 0);
+}
+
+static void damage_rounds(void)
+{
+    for (uint64_t times = drawn(3) + 1; times > 0; times--) {
+        size_t at = drawn(fuzz_rounds.head_count);
+        struct batch_head *head = (struct batch_head *)(void *)fuzz_rounds.heads[at];
+        uint64_t extremes[] = {0, 1, SET_BLOCK_PAGES, BATCH_PAGES, BATCH_PAGES + 1, UINT32_MAX, UINT64_MAX / 2, UINT64_MAX};
+        uint64_t value = drawn(2) == 0 ? drawn(1 << 20) : extremes[drawn(sizeof extremes / sizeof *extremes)];
+        struct page_range *range = &head->ranges[drawn(head->pieces < BATCH_PAGES ? head->pieces + 1U : BATCH_PAGES)];
+        switch (drawn(10)) {
+        case 0:
+            head->kind = (uint32_t)drawn(9);
+            break;
+        case 1:
+            head->pid = (int32_t)value;
+            break;
+        case 2:
+            head->pieces = (uint32_t)value;
+            break;
+        case 3:
+            head->pages = (uint32_t)value;
+            break;
+        case 4:
+            head->number = value;
+            break;
+        case 5:
+            head->round = value;
+            break;
+        case 6:
+            range->address = drawn(2) == 0 ? value : value * PAGE_BYTES;
+            break;
+        case 7:
+            range->pages = value;
+            break;
+        case 8:
+            fuzz_rounds.page_count = drawn(fuzz_rounds.page_count + 1);
+            break;
+        default:
+            fuzz_rounds.heads[at][drawn(PAGE_BYTES)] ^= (uint8_t)(1 << drawn(8));
+            break;
+        }
+    }
+}
+
+/* Removes a batch with its pages. Such a stream is never accepted. */
+static void drop_batch(void)
+{
+    int dropped = (int)drawn(fuzz_rounds.head_count);
+    size_t from = 0;
+    while (fuzz_rounds.pages[from].head != dropped)
+        from++;
+    size_t to = from + 1;
+    while (to < fuzz_rounds.page_count && fuzz_rounds.pages[to].head < 0)
+        to++;
+    memmove(&fuzz_rounds.pages[from], &fuzz_rounds.pages[to], (fuzz_rounds.page_count - to) * sizeof *fuzz_rounds.pages);
+    fuzz_rounds.page_count -= to - from;
+}
+
+static void require_newest(void)
+{
+    for (int process = 0; process < MOST_PROCESSES; process++) {
+        const struct stored *of = stored_of(process + 1);
+        uint64_t wanted = 0;
+        for (uint64_t page = 0; page < ROUND_PAGES; page++) {
+            uint64_t mark = newest[process][page];
+            uint64_t address = round_address(page);
+            struct page_block *block = of == NULL ? NULL : set_known(&of->pages, address);
+            unsigned place = (unsigned)(address / PAGE_BYTES % SET_BLOCK_PAGES);
+            bool present = block != NULL && (block->bits[place / 64] >> (place % 64) & 1) != 0;
+            wanted += mark != 0;
+            if (present != (mark != 0))
+                found(present ? "a page is stored that was forgotten" : "a page is lost");
+            if (present && memcmp(slot_memory(block, address), &mark, sizeof mark) != 0)
+                found("a page has other bytes than its newest ones");
+        }
+        if (of != NULL && of->pages.pages != wanted)
+            found("pages are stored that were never sent");
+    }
+}
+
+static void run_rounds_as_target(bool whole, bool dropped)
+{
+    open_store(0, STORE_BYTES);
+    run_store(NULL);
+    if (whole)
+        require_newest();
+    if (dropped)
+        found("a stream without one of its batches is accepted");
+}
+
+static void forget_store(void)
+{
+    memset(&store, 0, sizeof store);
+    pthread_mutex_init(&store.lock, NULL);
+    pthread_cond_init(&store.changed, NULL);
+}
+
 static void forget(void)
 {
+    forget_store();
     while (fuzz_memory_count > 0)
         fuzz_free(fuzz_memory[0]);
     arriving = NULL;
@@ -554,7 +817,20 @@ static bool try_one(void)
     bool whole = drawn(WHOLE_IN) == 0;
     int processes = (int)drawn(MOST_PROCESSES) + 1;
     forget();
+    bool in_rounds = number % ROUNDS_IN == 0;
+    bool dropped = in_rounds && !whole && drawn(4) == 0;
+    if (in_rounds) {
+        make_rounds();
+        if (dropped)
+            drop_batch();
+        else if (!whole)
+            damage_rounds();
+    }
     if (setjmp(fuzz_refused) == 0) {
+        if (in_rounds) {
+            run_rounds_as_target(whole, dropped);
+            return true;
+        }
         for (int i = 0; i < processes; i++) {
             make_maps(i + 1);
             if (!whole && drawn(8) == 0)

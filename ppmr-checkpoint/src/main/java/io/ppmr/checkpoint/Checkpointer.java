@@ -79,9 +79,14 @@ public interface Checkpointer extends ImageTraits {
         return StreamedForm.none(false, "");
     }
 
-    /** Returns true if the configuration wants memory copied while the job runs, where both nodes can. */
+    /** Returns true if the configuration requires memory to be copied while the job runs, where both nodes can. */
     default boolean prefersPreCopy() {
         return false;
+    }
+
+    /** Returns why this node does not copy the memory of its running jobs, or empty if it can. Cheap, as above. */
+    default Optional<String> whyNotPreCopied() {
+        return Optional.of("checkpointer " + name() + " copies no memory of a running job");
     }
 
     /**

@@ -297,6 +297,16 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         return settings.keys().pages() == PagePolicy.PRECOPIED;
     }
 
+    /** Has ppmr-pages try it, since distributions have parts of what newer kernels can. */
+    @Override
+    public Optional<String> whyNotPreCopied() {
+        if (settings.keys().pages() == PagePolicy.STREAMED) {
+            return Optional.of("the configuration has pages = \"streamed\"");
+        }
+        return kit.versions()
+                .failure(List.of(kit.programs().pages().toString()), List.of("check-rounds"), kit.starter());
+    }
+
     @Override
     public Optional<Checkpointer> precopiedForm(long storeBytes) {
         return whyNotStreamed().isPresent()

@@ -79,6 +79,16 @@ public final class PreCopy implements AutoCloseable {
     }
 
     /**
+     * Has the current round end at once. The pages that it has not sent are sent when the rank is stopped. Nothing
+     * happens if the round is finished.
+     */
+    public synchronized void cut() throws CheckpointException {
+        if (!isOrderDue && owned) {
+            send("cut");
+        }
+    }
+
+    /**
      * Returns the ordered round's result, or empty as long as it is not finished. Does not block.
      *
      * @throws CheckpointException if the tool ended. The rank runs as before.

@@ -1,0 +1,219 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.linux.Command;
+import io.ppmr.linux.ProcStat;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Random;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Copies the memory of running jobs in rounds, dumps them and restores them by CRIU, and compares originals and copies
+ * byte for byte, both held. The fields that the kernel itself writes, rseq(2), are left out.
+ */
+@Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class RoundBytesIT {
+    private static final Logger LOG = LoggerFactory.getLogger(RoundBytesIT.class);
+    private static final int IN_GATE = 10;
+    private static final int IN_SOAK = 500;
+    private static final int LARGE_JOBS = 10;
+    private static final long MIB = 1 << 20;
+
+    /**
+     * The restore of a copy in namespaces of its own. The shell is their first process, and ends with its parent. The
+     * file gets the restore's status.
+     */
+    private static final String RESTORE = """
+            cd %1$s
+            %2$s target --images images --work work --pids-file %1$s/pids --store %3$d -- \
+                %4$s restore --images-dir images --work-dir work --log-file %1$s/restore.log \
+                --pidfile %1$s/pid --restore-detached --leave-stopped --shell-job --manage-cgroups=ignore --lazy-pages \
+                >%1$s/target.log 2>&1
+            echo $? >%1$s/status.new
+            mv %1$s/status.new %1$s/status
+            sleep 600
+            """;
+
+    @TempDir
+    private Path folder;
+
+    @Test
+    void shouldGiveEachPageItsBytesInTenMoves() throws Exception {
+        compare(IN_GATE, 8, 40);
+    }
+
+    @Tag("soak")
+    @Test
+    @Timeout(value = 3600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    void shouldGiveEachPageItsBytesInManyMoves() throws Exception {
+        compare(IN_SOAK, 4, 64);
+    }
+
+    @Tag("soak")
+    @Test
+    @Timeout(value = 1800, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    void shouldGiveEachPageItsBytesInMovesOfLargeJobs() throws Exception {
+        compare(LARGE_JOBS, 300, 600);
+    }
+
+    /** Moves jobs with so many MiB, with threads and children, which write little or much. */
+    private void compare(int count, int leastMib, int mostMib) throws Exception {
+        long seed = Long.getLong("ppmr.seed", System.nanoTime());
+        LOG.info("-Dppmr.seed={}", seed);
+        Random random = new Random(seed);
+        long pages = 0;
+        for (int i = 0; i < count; i++) {
+            Path own = Files.createDirectory(folder.resolve("move-" + i));
+            int mib = leastMib + random.nextInt(mostMib - leastMib);
+            List<String> arguments = List.of(
+                    "--threads",
+                    Integer.toString(1 + random.nextInt(3)),
+                    "--children",
+                    Integer.toString(random.nextInt(3)),
+                    "--pace",
+                    Integer.toString(10 << random.nextInt(8)),
+                    "--seed",
+                    Integer.toString(1 + random.nextInt(1 << 30)),
+                    "--mib",
+                    Integer.toString(mib));
+            pages += compare(own, arguments, 1 + random.nextInt(4), (4 * mib + 256) * MIB);
+        }
+        LOG.info("{} moves, {} pages compared, no byte differs", count, pages);
+    }
+
+    private static long compare(Path own, List<String> arguments, int rounds, long storeBytes) throws Exception {
+        Process job = RoundTool.job(own, arguments.toArray(String[]::new));
+        try (RoundTool tool = new RoundTool(own, job, List.of(), dump(own, job))) {
+            for (int round = 0; round < rounds; round++) {
+                String line = tool.round();
+                assertTrue(line.startsWith("round ") && line.contains(" untracked 0"), line);
+            }
+            List<Long> originals = hold(job);
+            tool.dump(originals);
+            return restored(own, storeBytes, originals, arguments);
+        } finally {
+            RoundTool.kill(job);
+        }
+    }
+
+    private static List<String> dump(Path own, Process job) throws CheckpointException {
+        List<String> words = new ArrayList<>(CriuInstall.program());
+        words.addAll(Command.words(
+                "dump --tree %s --images-dir %s --work-dir %s --log-file %s --leave-stopped --manage-cgroups=ignore"
+                        + " --lazy-pages --ps-socket {socket} --status-fd {status}",
+                job.pid(), own.resolve("images"), own.resolve("scratch"), own.resolve("dump.log")));
+        return words;
+    }
+
+    /** Stops all processes of the job, and returns them. */
+    private static List<Long> hold(Process job) throws Exception {
+        List<Long> held = new ArrayList<>();
+        RoundTool.until("the job is held", () -> {
+            List<Long> now = Stream.concat(Stream.of(job.toHandle()), job.descendants())
+                    .map(ProcessHandle::pid)
+                    .toList();
+            for (long pid : now) {
+                new ProcessBuilder("kill", "-STOP", Long.toString(pid)).start().waitFor();
+            }
+            boolean all = now.equals(held) && now.stream().allMatch(RoundBytesIT::isHeld);
+            held.clear();
+            held.addAll(now);
+            return all;
+        });
+        return held;
+    }
+
+    private static boolean isHeld(long pid) {
+        Optional<ProcStat> stat = ProcStat.read(Path.of("/proc/" + pid + "/stat"));
+        return stat.isEmpty() || stat.get().isStopped() || stat.get().isDead();
+    }
+
+    /** Restores the copy, compares it, and returns the number of compared pages. */
+    private static long restored(Path own, long storeBytes, List<Long> originals, List<String> arguments)
+            throws Exception {
+        Files.createDirectory(own.resolve("work"));
+        String line = RESTORE.formatted(
+                own,
+                RoundTool.program("ppmr.native.dir", "ppmr-pages"),
+                storeBytes,
+                String.join(" ", CriuInstall.program()));
+        Path script = Files.writeString(own.resolve("restore.sh"), line);
+        Files.setPosixFilePermissions(script, PosixFilePermissions.fromString("rwxr-xr-x"));
+        Process init = new ProcessBuilder(
+                        "unshare",
+                        "--pid",
+                        "--mount",
+                        "--fork",
+                        "--mount-proc",
+                        "--kill-child",
+                        "sh",
+                        script.toString())
+                .redirectErrorStream(true)
+                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                .start();
+        try {
+            Path status = own.resolve("status");
+            RoundTool.until("the copy is restored", () -> Files.exists(status));
+            assertEquals(
+                    "0",
+                    Files.readString(status).strip(),
+                    () -> arguments + ": " + RoundTool.text(own.resolve("target.log")));
+            List<String> words = new ArrayList<>(List.of(RoundTool.program("ppmr.native.test.dir", "compare-memory")));
+            words.addAll(pairs(init, originals));
+            Command.CommandResult result = Command.of(words).run(RoundTool.LIMIT);
+            assertEquals(0, result.exitCode(), () -> arguments + "\n" + result.output());
+            return result.output()
+                    .lines()
+                    .mapToLong(one -> Long.parseLong(one.replaceAll(".*: (\\d+) pages compared.*", "$1")))
+                    .sum();
+        } finally {
+            List<ProcessHandle> all = init.descendants().toList();
+            init.destroyForcibly();
+            all.forEach(ProcessHandle::destroyForcibly);
+            RoundTool.until("nothing is left of the copy", () -> all.stream().noneMatch(ProcessHandle::isAlive));
+        }
+    }
+
+    /** Returns the PIDs of each original and its copy, which has the original's PID in a namespace of its own. */
+    private static List<String> pairs(Process init, List<Long> originals) {
+        Map<Long, Long> copies = new HashMap<>();
+        init.descendants().map(ProcessHandle::pid).forEach(pid -> {
+            String line = RoundTool.text(Path.of("/proc/" + pid + "/status"))
+                    .lines()
+                    .filter(one -> one.startsWith("NSpid:"))
+                    .findFirst()
+                    .orElse("0");
+            copies.put(Long.parseLong(line.replaceAll(".*\\s", "")), pid);
+        });
+        List<String> pairs = new ArrayList<>();
+        for (long original : originals) {
+            // A child that was about to end is a zombie in both.
+            if (!ProcStat.read(Path.of("/proc/" + original + "/stat"))
+                    .orElseThrow()
+                    .isDead()) {
+                Long copy = copies.get(original);
+                assertTrue(copy != null, () -> "PID " + original + " has a copy: " + copies);
+                pairs.addAll(List.of(Long.toString(original), Long.toString(copy)));
+            }
+        }
+        assertFalse(pairs.isEmpty(), "there is a copy");
+        return pairs;
+    }
+}
