@@ -52,6 +52,14 @@ final class MigrateCommand implements Callable<Integer> {
             description = "keep a checkpoint in this directory of the source's node, for ppmr restart; not for pods")
     private Path keep;
 
+    @Option(
+            names = "--within",
+            paramLabel = "TIME",
+            converter = DurationConverter.class,
+            description = "the time in which the job should be moved because its node fails, such as 90s; memory is"
+                    + " copied while the job computes only as far as this time allows")
+    private Duration within;
+
     @Mixin
     private SocketArgument socket;
 
@@ -92,8 +100,8 @@ final class MigrateCommand implements Callable<Integer> {
         Path path = socket.path(Side.SOURCE);
         AtomicReference<MigrationProgress> last = new AtomicReference<>();
         try (ControlClient client = new ControlClient(path)) {
-            MigrationQueue.Started started =
-                    client.start(job, to, Optional.ofNullable(keep).map(Path::toAbsolutePath), wait);
+            MigrationQueue.Started started = client.start(
+                    job, to, Optional.ofNullable(keep).map(Path::toAbsolutePath), Optional.ofNullable(within), wait);
             if (!wait) {
                 if (json) {
                     JsonText.print(spec.commandLine().getOut(), started);

@@ -139,7 +139,9 @@ public final class SourceDaemon implements Daemon.Service {
 
     private void trigger() {
         try {
-            LOG.info("SIGUSR2: to be moved: {}", migrations.trigger("SIGUSR2", event -> LOG.debug("{}", event)));
+            LOG.info(
+                    "SIGUSR2: to be moved: {}",
+                    migrations.trigger("SIGUSR2", Optional.empty(), event -> LOG.debug("{}", event)));
         } catch (RequestException e) {
             LOG.error("SIGUSR2: no migration starts: {}", e.getMessage());
         }

@@ -134,12 +134,6 @@ public final class Command {
         return this;
     }
 
-    /** Discards all output, so that only the exit status is returned. */
-    public Command withoutOutput() {
-        builder.redirectOutput(ProcessBuilder.Redirect.DISCARD);
-        return withoutErrors();
-    }
-
     /**
      * The result of a program that ended or was killed.
      *

@@ -29,13 +29,15 @@ public interface RankSurroundings {
     /** Throws, with the cause and the remedy, if the pod cannot be moved. Changes nothing. */
     void requireMovable(ProcessIdentity init) throws IOException, CheckpointException;
 
+    /** Returns the enclosure for the pod's checkpoint. Changes nothing. */
+    Enclosure enclosure(ProcessIdentity init) throws IOException;
+
     /**
      * Disconnects the pod's network at the node's end, and undoes changes of an earlier checkpoint to its sockets.
      *
      * @param secret the migration's secret, which proves to peers that the address is back
-     * @return the enclosure for the checkpoint
      */
-    Enclosure detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException;
+    void detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException;
 
     /**
      * Removes the pods' network links permanently. Copies may live, and this kernel must not acknowledge further
@@ -108,7 +110,12 @@ public interface RankSurroundings {
         }
 
         @Override
-        public Enclosure detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException {
+        public Enclosure enclosure(ProcessIdentity init) throws IOException {
+            throw new IOException(NO_PODS);
+        }
+
+        @Override
+        public void detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException {
             throw new IOException(NO_PODS);
         }
 

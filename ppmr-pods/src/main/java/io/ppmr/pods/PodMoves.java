@@ -147,7 +147,19 @@ final class PodMoves implements RankSurroundings {
     }
 
     @Override
-    public Enclosure detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException {
+    public Enclosure enclosure(ProcessIdentity init) throws IOException {
+        PodRecord pod = byInit(init);
+        long network = PodRuntime.number(networkOf(pod));
+        List<String> arguments =
+                Command.words("--tcp-established --network-lock skip --external %s", "net[" + network + "]:" + NETWORK);
+        for (String mount : mountsOf(pod)) {
+            arguments.addAll(List.of("--external", "mnt[" + mount + "]:" + cookie(mount)));
+        }
+        return new Enclosure(List.of(), arguments);
+    }
+
+    @Override
+    public void detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException {
         PodRecord pod = byInit(init);
         if (pod.moves() && !pod.movesBy(move)) {
             throw new IOException("pod " + pod.fullName() + " is being moved by migration "
@@ -155,18 +167,11 @@ final class PodMoves implements RankSurroundings {
         }
         ReturnToken token = ReturnToken.of(secret, pod.address());
         pod.leaving(move, token).write(pods.folderOf(pod));
-        long network = PodRuntime.number(networkOf(pod));
         notices.leaves(move, pod.address(), token);
         quiet.mute(pods.folderOf(pod), pod, networkOf(pod));
         runtime.setVethDown(pod);
-        runtime.resetTcpTimers(network);
+        runtime.resetTcpTimers(PodRuntime.number(networkOf(pod)));
         LOG.info("pod {}: its cable is out, for migration {}", pod.fullName(), move);
-        List<String> arguments =
-                Command.words("--tcp-established --network-lock skip --external %s", "net[" + network + "]:" + NETWORK);
-        for (String mount : mountsOf(pod)) {
-            arguments.addAll(List.of("--external", "mnt[" + mount + "]:" + cookie(mount)));
-        }
-        return new Enclosure(List.of(), arguments);
     }
 
     private List<String> mountsOf(PodRecord pod) throws IOException {

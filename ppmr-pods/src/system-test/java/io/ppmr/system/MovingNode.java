@@ -93,7 +93,7 @@ final class MovingNode {
                 *" link delete dev ppmr"*) hold cut ;;
                 *" link set dev ppmr"*" master "*) hold cable-in ;;
                 """);
-        useHeldTool("nsenter", "*\" tell \"*) hold announce ;;\n");
+        useHeldTool("nsenter", "*\" announce \"*) hold announce ;;\n");
     }
 
     /** @param cases of sh(1), by the words that it is called with */
@@ -174,6 +174,13 @@ final class MovingNode {
                 .run(LIMIT)
                 .requireOutput();
         run("ip", "link", "set", "dev", card, "master", "br0", "up");
+    }
+
+    /** Starts the source again. From now on it copies a pod's memory before a pause that would be longer. */
+    void startSourceWith(String pauseGoal) throws Exception {
+        node.pauseGoal(pauseGoal);
+        source().kill();
+        startSource();
     }
 
     /** Configures its services to notify others when a pod's address is away. Call it before they start. */

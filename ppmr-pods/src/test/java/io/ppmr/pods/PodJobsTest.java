@@ -13,6 +13,7 @@ import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.daemon.jobs.ConfiguredJob;
 import io.ppmr.daemon.jobs.JobName;
 import io.ppmr.daemon.service.Migrations;
+import io.ppmr.daemon.service.MoveOptions;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationQueue;
@@ -25,6 +26,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -143,7 +145,11 @@ class PodJobsTest {
         RequestException refusal = assertThrows(
                 RequestException.class,
                 () -> migrations.start(
-                        "alone", Optional.empty(), List.of(), Optional.of(directory), "a test", event -> {}));
+                        "alone",
+                        Optional.empty(),
+                        new MoveOptions(List.of(), Optional.of(directory), OptionalLong.empty()),
+                        "a test",
+                        event -> {}));
         assertTrue(refusal.getMessage().contains("no pod can be restarted from a copy yet"), refusal.getMessage());
         assertEquals(Optional.empty(), migrations.state().running());
     }

@@ -16,6 +16,7 @@ import io.ppmr.daemon.jobs.JobName;
 import io.ppmr.daemon.jobs.JobSources;
 import io.ppmr.daemon.part.ServicePart;
 import io.ppmr.daemon.service.Migrations;
+import io.ppmr.daemon.service.MoveOptions;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.MigrationOrder;
@@ -176,7 +177,7 @@ class AnnouncementAttackIT {
 
     private MigrationQueue.Event trigger() throws Exception {
         CompletableFuture<MigrationQueue.Event> ended = new CompletableFuture<>();
-        migrations.trigger("a test", ended::complete);
+        migrations.trigger("a test", Optional.empty(), ended::complete);
         return ended.get(LIMIT_S, TimeUnit.SECONDS);
     }
 
@@ -288,7 +289,7 @@ class AnnouncementAttackIT {
         CompletableFuture<Long> triggered = CompletableFuture.supplyAsync(() -> {
             long startNs = System.nanoTime();
             try {
-                migrations.trigger("a test", event -> {});
+                migrations.trigger("a test", Optional.empty(), event -> {});
             } catch (RequestException e) {
                 throw new IllegalStateException(e);
             }
@@ -309,14 +310,14 @@ class AnnouncementAttackIT {
         task(ATTACKER);
         task(VICTIM);
         attackersWait = true;
-        migrations.start("slurm-7.0", Optional.of("" + ATTACKER), List.of(), Optional.empty(), "its user", event -> {});
+        migrations.start("slurm-7.0", Optional.of("" + ATTACKER), MoveOptions.NONE, "its user", event -> {});
         CompletableFuture<MigrationQueue.Event> ended = new CompletableFuture<>();
-        migrations.trigger("a test", ended::complete);
-        assertThrows(RequestException.class, () -> migrations.trigger("a second one", event -> {}));
+        migrations.trigger("a test", Optional.empty(), ended::complete);
+        assertThrows(RequestException.class, () -> migrations.trigger("a second one", Optional.empty(), event -> {}));
         assertThrows(
                 RequestException.class,
                 () -> migrations.start(
-                        "slurm-7.0", Optional.of("" + ATTACKER), List.of(), Optional.empty(), "its user", event -> {}));
+                        "slurm-7.0", Optional.of("" + ATTACKER), MoveOptions.NONE, "its user", event -> {}));
         mayEnd.countDown();
         ended.get(LIMIT_S, TimeUnit.SECONDS);
         assertEquals(List.of(ATTACKER, ATTACKER, VICTIM), List.copyOf(moved));

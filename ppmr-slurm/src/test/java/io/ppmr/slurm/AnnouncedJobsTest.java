@@ -15,6 +15,7 @@ import io.ppmr.daemon.jobs.ConfiguredJob;
 import io.ppmr.daemon.jobs.JobName;
 import io.ppmr.daemon.jobs.JobSources;
 import io.ppmr.daemon.service.Migrations;
+import io.ppmr.daemon.service.MoveOptions;
 import io.ppmr.linux.LibC;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.RequestException;
@@ -164,9 +165,11 @@ class AnnouncedJobsTest {
                 () -> null,
                 List::of,
                 (id, word, carryOut, by) -> new Resolution(id, Resolution.ResolutionResult.REFUSED, "not known here"));
-        assertTrue(requests.isOwner(new ControlRequest.Migrate("slurm-7.0", List.of(), null, true), owner));
-        assertFalse(requests.isOwner(new ControlRequest.Migrate("slurm-7.0", List.of(), "/etc", true), owner));
-        assertFalse(requests.isOwner(new ControlRequest.Migrate(null, List.of(), null, true), owner), "the trigger's");
+        assertTrue(requests.isOwner(new ControlRequest.Migrate("slurm-7.0", List.of(), null, null, true), owner));
+        assertFalse(requests.isOwner(new ControlRequest.Migrate("slurm-7.0", List.of(), "/etc", null, true), owner));
+        assertFalse(
+                requests.isOwner(new ControlRequest.Migrate(null, List.of(), null, null, true), owner),
+                "the trigger's");
     }
 
     /** Each failure is in the journal for a month. */
@@ -189,12 +192,7 @@ class AnnouncedJobsTest {
             CountDownLatch ended = new CountDownLatch(1);
             try {
                 migrations.start(
-                        "slurm-7.0",
-                        Optional.of(owner),
-                        List.of(),
-                        Optional.empty(),
-                        "its owner",
-                        event -> ended.countDown());
+                        "slurm-7.0", Optional.of(owner), MoveOptions.NONE, "its owner", event -> ended.countDown());
                 started++;
                 assertTrue(ended.await(30, TimeUnit.SECONDS));
             } catch (RequestException e) {

@@ -8,6 +8,7 @@ import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.SiteCommand;
+import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.JobHooks;
@@ -24,6 +25,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
@@ -126,6 +128,18 @@ final class CriuJob implements AutoCloseable {
             throws InterruptedException {
         Job job = new Job("job", ROOT, criu, List.of(new Job.RankProcess(0, pid)));
         return pair.source().migrate(id, new MigrationOrder(job, List.of(), "a test"), cancellation, progress -> {});
+    }
+
+    /** Moves the job, which should be moved within this time. */
+    MigrationReport migrateWithin(ServicePair pair, Checkpointer criu, Duration time) throws InterruptedException {
+        Job job = new Job("job", ROOT, criu, List.of(new Job.RankProcess(0, (int) process.pid())));
+        MigrationOrder order = new MigrationOrder(
+                job,
+                List.of(),
+                "a test",
+                Keeping.KeepRequest.NONE,
+                OptionalLong.of(System.nanoTime() + time.toNanos()));
+        return pair.source().migrate("within", order, new Cancellation(), progress -> {});
     }
 
     /** Moves several ranks, by the PIDs of their roots. */

@@ -128,6 +128,31 @@ class PreCopyIT {
         }
     }
 
+    /** The first round is cut when the time is nearly over. On a slow machine there is no time for a round at all. */
+    @Test
+    void shouldSendTheRestInThePauseWhenThereIsNoTimeForTheWholeRound() throws Exception {
+        Checkpointer criu = CriuJob.criu(PagePolicy.PRECOPIED);
+        try (ServicePair pair = new ServicePair(directory, options(criu));
+                CriuJob job = start(8, 150, 50)) {
+            MigrationReport report = job.migrateWithin(pair, criu, Duration.ofSeconds(1));
+            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+            assertTrue(report.pages().contains("within the time that was given"), report.pages());
+            requireRight(job, report.ranks().get(0).pids().get(0));
+        }
+    }
+
+    @Test
+    void shouldCopyBeforeThePauseByItselfWhenAStreamedPauseWouldBeLong() throws Exception {
+        Checkpointer criu = CriuJob.criu(PagePolicy.AUTO);
+        try (ServicePair pair = new ServicePair(directory, options(criu).pauseGoal(Duration.ofMillis(150)));
+                CriuJob job = start(9, 100, 50)) {
+            MigrationReport report = job.migrate(pair, criu);
+            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+            assertTrue(report.pages().startsWith("precopied: "), report.pages());
+            requireRight(job, report.ranks().get(0).pids().get(0));
+        }
+    }
+
     /** Nothing was done to the job before, so that it only continues. */
     @Test
     void shouldLeaveTheJobAsItWasWhenTheMigrationIsCalledOffWhileMemoryIsCopied() throws Exception {

@@ -63,6 +63,7 @@ public final class ServicePair implements AutoCloseable {
         private long stagingBytes = 64 << 20;
         private Duration stallLimit = Duration.ofSeconds(20);
         private Duration discardDeadline = Duration.ofMinutes(5);
+        private Duration pauseGoal = Duration.ofSeconds(1);
         private boolean unknownUsers = true;
         private boolean rootJobs;
         private Map<String, Set<Integer>> trustedUsers = Map.of();
@@ -79,6 +80,7 @@ public final class ServicePair implements AutoCloseable {
             stagingBytes = other.stagingBytes;
             stallLimit = other.stallLimit;
             discardDeadline = other.discardDeadline;
+            pauseGoal = other.pauseGoal;
             unknownUsers = other.unknownUsers;
             rootJobs = other.rootJobs;
             trustedUsers = other.trustedUsers;
@@ -133,6 +135,11 @@ public final class ServicePair implements AutoCloseable {
 
         Options discard(Duration deadline) {
             return changed(next -> next.discardDeadline = deadline);
+        }
+
+        /** A job with a longer streamed pause is copied before it, where CRIU may choose. */
+        Options pauseGoal(Duration goal) {
+            return changed(next -> next.pauseGoal = goal);
         }
 
         /** The options accept only users of this machine's database. */
@@ -229,7 +236,10 @@ public final class ServicePair implements AutoCloseable {
                                 Duration.ofSeconds(20),
                                 Duration.ofMinutes(5),
                                 3,
-                                options.minRate),
+                                options.minRate,
+                                options.pauseGoal,
+                                Duration.ofMinutes(10),
+                                30),
                         options.rateTime,
                         RightsBounds.DEFAULT_FILES,
                         Optional.empty(),

@@ -94,8 +94,20 @@ public final class ControlClient implements AutoCloseable {
      */
     public MigrationQueue.Started start(String job, List<String> to, Optional<Path> keep, boolean wait)
             throws IOException, RequestException {
+        return start(job, to, keep, Optional.empty(), wait);
+    }
+
+    /**
+     * Starts a migration to these nodes.
+     *
+     * @param within the time in which the job should be moved, in whole seconds, or empty if it may take any time
+     */
+    public MigrationQueue.Started start(
+            String job, List<String> to, Optional<Path> keep, Optional<Duration> within, boolean wait)
+            throws IOException, RequestException {
         String directory = keep.map(Path::toString).orElse(null);
-        return askFor(ControlProtocol.MIGRATE, new ControlRequest.Migrate(job, to, directory, wait))
+        Long seconds = within.map(Duration::toSeconds).orElse(null);
+        return askFor(ControlProtocol.MIGRATE, new ControlRequest.Migrate(job, to, directory, seconds, wait))
                 .started();
     }
 

@@ -61,6 +61,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
      * @param job the job, or null for the job of the configuration's trigger
      * @param to the nodes, each HOST:PORT, or empty for the configured spare nodes
      * @param keep the directory in which a copy of the images is kept, or null for the job's own, if it has one
+     * @param withinSeconds the time in which the job should be moved, or null if it may take any time
      * @param waits whether the client receives progress
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
@@ -68,6 +69,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
             String job,
             List<?> to,
             String keep,
+            @JsonProperty("within_seconds") Long withinSeconds,
             @JsonProperty("wait") Boolean waits) {
         public Migrate {
             // An entry that is no text is refused as no node.

@@ -2,6 +2,7 @@ package io.ppmr.daemon.control;
 
 import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.daemon.service.Migrations;
+import io.ppmr.daemon.service.MoveOptions;
 import io.ppmr.linux.HostPort;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.UnknownJobException;
@@ -11,6 +12,7 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -44,6 +46,8 @@ public record SourceRequests(
     private static final int MAX_TARGETS = 256;
 
     private static final int QUOTED_CHARACTERS = 80;
+    /** The longest time in which a job may be asked to be moved: a week. */
+    private static final long MAX_WITHIN_SECONDS = TimeUnit.DAYS.toSeconds(7);
 
     /** Returns all requests, by their names in the protocol. */
     public Map<String, ControlRequest<?>> requests() {
@@ -89,14 +93,13 @@ public record SourceRequests(
             for (InetSocketAddress named : targets(request)) {
                 to.add(lookedUp(named));
             }
-            Optional<Path> keep = directory(request);
+            MoveOptions options = MoveOptions.of(to, directory(request), time(request));
             with.send(
                     ControlProtocol.STARTED,
                     migrations.start(
                             request.job(),
                             with.controls() ? Optional.empty() : Optional.of(with.user()),
-                            to,
-                            keep,
+                            options,
                             "user " + with.user(),
                             events));
         } catch (UnknownJobException e) {
@@ -128,6 +131,19 @@ public record SourceRequests(
         }
         throw new RequestException(
                 "'" + shortened(request.keep()) + "' is not an absolute path, so the checkpoint cannot be kept there");
+    }
+
+    /** Returns the time in which the job of a request should be moved, if it names one. */
+    static Optional<Duration> time(ControlRequest.Migrate request) throws RequestException {
+        Long seconds = request.withinSeconds();
+        if (seconds == null) {
+            return Optional.empty();
+        }
+        if (seconds < 1 || seconds > MAX_WITHIN_SECONDS) {
+            throw new RequestException("a job cannot be moved within " + seconds + " seconds. Remedy: name 1 to "
+                    + MAX_WITHIN_SECONDS + " seconds, or no time");
+        }
+        return Optional.of(Duration.ofSeconds(seconds));
     }
 
     /** Returns the nodes of a request, not looked up yet. */

@@ -3,6 +3,7 @@ package io.ppmr.daemon.service;
 import io.ppmr.daemon.service.HealthJudge.HealthResult;
 import io.ppmr.linux.Command;
 import io.ppmr.linux.LogContext;
+import io.ppmr.linux.OutputBudget;
 import io.ppmr.linux.config.Key;
 import io.ppmr.linux.config.Section;
 import io.ppmr.migration.RequestException;
@@ -14,6 +15,8 @@ import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -26,13 +29,45 @@ public final class HealthTrigger implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(HealthTrigger.class);
     private static final int LAST_ANSWER = 125;
     private static final long CLOSE_MS = 5000;
+    private static final Pattern TIME_LEFT = Pattern.compile("seconds=(\\d{1,6})");
+    private static final int OUTPUT_BYTES = 64 << 10;
+    private static final OutputBudget OUTPUT = new OutputBudget(0, OUTPUT_BYTES, OUTPUT_BYTES);
+
+    /**
+     * An answer of the command.
+     *
+     * @param timeLeft the time for which the node is expected to run, if the command knows it
+     */
+    record HealthAnswer(HealthResult result, Optional<Duration> timeLeft) {
+        private static final HealthAnswer UNKNOWN = new HealthAnswer(HealthResult.UNKNOWN, Optional.empty());
+
+        /** Reads the output of a command that ended. */
+        static HealthAnswer of(boolean isHealthy, String output) {
+            Optional<Duration> timeLeft = Optional.empty();
+            List<String> lines = output.lines()
+                    .map(String::strip)
+                    .filter(line -> !line.isEmpty())
+                    .toList();
+            String last = lines.isEmpty() ? "" : lines.get(lines.size() - 1);
+            Matcher found = TIME_LEFT.matcher(last);
+            if (found.matches()) {
+                // A node without any time left is moved as fast as possible.
+                timeLeft = Optional.of(Duration.ofSeconds(Math.max(1, Integer.parseInt(found.group(1)))));
+            } else if (last.startsWith("seconds=")) {
+                LOG.warn("health command: '{}' is no time and is ignored. Remedy: print seconds=N, N to 999999", last);
+            }
+            return new HealthAnswer(isHealthy ? HealthResult.WELL : HealthResult.GOING, timeLeft);
+        }
+    }
 
     /** The triggers, with their keys. It is immutable. */
     @Section(name = "triggers", doc = "What starts a migration, in addition to SIGUSR2 and `ppmr migrate`.")
     public record Settings(
             @Key(
                     doc = "a command that the source repeats. Exit status 0: this node is healthy. Status 1 to 125:"
-                            + " it is failing, and trigger_job is moved. Words without a shell",
+                            + " it is failing, and trigger_job is moved. Its last line may be seconds=N: the node is"
+                            + " expected to run for N more seconds, as with `ppmr migrate --within`. Words without a"
+                            + " shell",
                     example = "[\"/usr/sbin/nhc\"]")
             Optional<List<String>> health,
 
@@ -110,7 +145,8 @@ public final class HealthTrigger implements AutoCloseable {
         }
     }
 
-    private void take(HealthResult answer) {
+    private void take(HealthAnswer given) {
+        HealthResult answer = given.result();
         if (underWay.get()) {
             // Answers during a migration do not count.
             return;
@@ -125,11 +161,11 @@ public final class HealthTrigger implements AutoCloseable {
             lastAnswer = answer;
         }
         if (fires) {
-            fire();
+            fire(given.timeLeft());
         }
     }
 
-    private void fire() {
+    private void fire(Optional<Duration> timeLeft) {
         if (settings.healthDryRun()) {
             LOG.warn("health command: this node is going; dry run, so no migration starts");
             judge.moved();
@@ -137,8 +173,11 @@ public final class HealthTrigger implements AutoCloseable {
         }
         underWay.set(true);
         try {
-            String moved = migrations.trigger("the health command", this::onEvent);
-            LOG.warn("health command: this node is going; to be moved: {}", moved);
+            String moved = migrations.trigger("the health command", timeLeft, this::onEvent);
+            LOG.warn(
+                    "health command: this node is going{}; to be moved: {}",
+                    timeLeft.map(left -> " in " + left.toSeconds() + " s").orElse(""),
+                    moved);
         } catch (RequestException e) {
             underWay.set(false);
             LOG.error("health command: this node is going, and no migration starts: {}", e.getMessage());
@@ -161,26 +200,28 @@ public final class HealthTrigger implements AutoCloseable {
         underWay.set(false);
     }
 
-    private HealthResult ask() throws InterruptedException {
-        try {
-            Command.CommandResult result =
-                    Command.of(settings.command()).withoutOutput().run(settings.healthDeadline());
+    private HealthAnswer ask() throws InterruptedException {
+        try (OutputBudget.BudgetShare share = OUTPUT.open()) {
+            Command.CommandResult result = Command.of(settings.command())
+                    .withoutErrors()
+                    .withinBudget(share)
+                    .run(settings.healthDeadline());
             if (result.timedOut()) {
                 LOG.warn(
                         "health command: no answer within {} (health_deadline): not counted",
                         settings.healthDeadline());
-                return HealthResult.UNKNOWN;
+                return HealthAnswer.UNKNOWN;
             }
             if (result.exitCode() > LAST_ANSWER) {
                 LOG.warn(
                         "health command: it could not be run or was killed (status {}): not counted",
                         result.exitCode());
-                return HealthResult.UNKNOWN;
+                return HealthAnswer.UNKNOWN;
             }
-            return result.succeeded() ? HealthResult.WELL : HealthResult.GOING;
+            return HealthAnswer.of(result.succeeded(), result.output());
         } catch (IOException e) {
             LOG.error("health command: it cannot be run: {}; correct triggers.health", e.getMessage());
-            return HealthResult.UNKNOWN;
+            return HealthAnswer.UNKNOWN;
         }
     }
 

@@ -11,7 +11,6 @@ import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
 import java.io.IOException;
 import java.net.InetSocketAddress;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -126,31 +125,24 @@ public final class Migrations {
      */
     public MigrationQueue.Started start(String name, String by, Consumer<MigrationQueue.Event> watcher)
             throws RequestException {
-        return start(name, Optional.empty(), List.of(), Optional.empty(), by, watcher);
+        return start(name, Optional.empty(), MoveOptions.NONE, by, watcher);
     }
 
     /**
      * Starts a migration to these nodes.
      *
      * @param owner restricts the request to announced jobs of this user, or empty if the caller may control the service
-     * @param to the targets of the ranks, or empty for the configured spare nodes
-     * @param keep the directory in which a copy of the images is kept, or empty for the job's own, if it has one
      */
     public MigrationQueue.Started start(
-            String name,
-            Optional<String> owner,
-            List<InetSocketAddress> to,
-            Optional<Path> keep,
-            String by,
-            Consumer<MigrationQueue.Event> watcher)
+            String name, Optional<String> owner, MoveOptions options, String by, Consumer<MigrationQueue.Event> watcher)
             throws RequestException {
         ResolvedJob job = job(name, owner);
         requireHere(job);
-        if (keep.or(job.job()::keep).isPresent() && !job.job().pods().isEmpty()) {
+        if (options.keep().or(job.job()::keep).isPresent() && !job.job().pods().isEmpty()) {
             throw new RequestException("job " + job.name() + " is in pods, and no pod can be restarted from a copy yet,"
                     + " so none is kept. Remedy: migrate it without --keep");
         }
-        return queue.start(request(job, owner, to, keep, by), watcher);
+        return queue.start(request(job, owner, options, by), watcher);
     }
 
     /** Refuses a configured job that was moved, and of which no process runs here. */
@@ -166,15 +158,14 @@ public final class Migrations {
         }
     }
 
-    private MigrationQueue.Request request(
-            ResolvedJob found, Optional<String> owner, List<InetSocketAddress> to, Optional<Path> keep, String by) {
+    private MigrationQueue.Request request(ResolvedJob found, Optional<String> owner, MoveOptions options, String by) {
         RequestOrigin asker = new RequestOrigin(found.announced(), owner);
         return new MigrationQueue.Request(
                 found.name(),
                 by,
                 owner.isPresent(),
                 () -> {
-                    MigrationOrder order = order(found.job(), to, keep, by);
+                    MigrationOrder order = order(found.job(), options, by);
                     asker.begins(order);
                     return Optional.of(order);
                 },
@@ -182,7 +173,7 @@ public final class Migrations {
     }
 
     /** A job of a trigger, which is looked up at its turn. */
-    private MigrationQueue.Request request(JobName name, String by) {
+    private MigrationQueue.Request request(JobName name, MoveOptions options, String by) {
         RequestOrigin asker = new RequestOrigin(Optional.of(name), Optional.empty());
         return new MigrationQueue.Request(
                 name.toString(),
@@ -193,7 +184,7 @@ public final class Migrations {
                     if (job.isEmpty()) {
                         return Optional.empty();
                     }
-                    MigrationOrder order = order(job.get(), List.of(), Optional.empty(), by);
+                    MigrationOrder order = order(job.get(), options, by);
                     asker.begins(order);
                     return Optional.of(order);
                 },
@@ -205,12 +196,16 @@ public final class Migrations {
      * the other, users in turn. If a user's own migration runs, they wait for its end.
      *
      * @param by the trigger, for the log
+     * @param within the time in which the jobs should be moved, if the trigger knows one
      * @param watcher receives, after all ended, the last event of a job that was not moved, if there is one
      * @return the moved jobs, for the log
      */
-    public String trigger(String by, Consumer<MigrationQueue.Event> watcher) throws RequestException {
+    public String trigger(String by, Optional<Duration> within, Consumer<MigrationQueue.Event> watcher)
+            throws RequestException {
+        MoveOptions options = MoveOptions.within(within);
         if (triggerJob.isPresent()) {
-            return start(triggerJob.get(), by, watcher).job();
+            return start(triggerJob.get(), Optional.empty(), options, by, watcher)
+                    .job();
         }
         queue.requireRoom();
         List<JobName> names = announced.names();
@@ -218,7 +213,7 @@ public final class Migrations {
             throw new RequestException(
                     "no job is announced, and the configuration names no trigger_job: known are " + known());
         }
-        queue.startAll(names.stream().map(name -> request(name, by)).toList(), by, watcher);
+        queue.startAll(names.stream().map(name -> request(name, options, by)).toList(), by, watcher);
         return names.stream().map(JobName::toString).collect(Collectors.joining(", "));
     }
 
@@ -303,10 +298,9 @@ public final class Migrations {
     }
 
     /** A job with a spare node of its own moves there, unless the request names another. */
-    private static MigrationOrder order(ConfiguredJob job, List<InetSocketAddress> to, Optional<Path> keep, String by)
-            throws IOException {
-        List<InetSocketAddress> targets = new ArrayList<>(to);
-        if (to.isEmpty() && !job.spares().isEmpty()) {
+    private static MigrationOrder order(ConfiguredJob job, MoveOptions options, String by) throws IOException {
+        List<InetSocketAddress> targets = new ArrayList<>(options.to());
+        if (targets.isEmpty() && !job.spares().isEmpty()) {
             InetSocketAddress own = job.spares().get(0);
             InetSocketAddress found = new InetSocketAddress(own.getHostString(), own.getPort());
             if (found.isUnresolved()) {
@@ -315,7 +309,7 @@ public final class Migrations {
             }
             targets.add(found);
         }
-        Keeping.KeepRequest kept = new Keeping.KeepRequest(keep.or(job::keep), Keeping.Bounds.USUAL);
-        return new MigrationOrder(job.resolve(), targets, by, kept);
+        Keeping.KeepRequest kept = new Keeping.KeepRequest(options.keep().or(job::keep), Keeping.Bounds.USUAL);
+        return new MigrationOrder(job.resolve(), targets, by, kept, options.untilNs());
     }
 }

@@ -18,6 +18,7 @@ import io.ppmr.linux.ProcStat;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.source.MigrationProgress.SourceStep;
+import io.ppmr.migration.source.PreCopyRounds.PreCopyState;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.MigrationSecret;
@@ -113,6 +114,7 @@ final class Attempt {
     private final Job job;
     private final SourceSettings settings;
     private final MigrationRecord record;
+    private final SourceMetrics metrics;
     private final PageChoice choice;
     private final OriginalRanks originals;
     private final Keeping keeping;
@@ -148,6 +150,7 @@ final class Attempt {
         this.job = context.job();
         this.settings = context.service().settings();
         this.record = context.record();
+        this.metrics = context.service().metrics();
         this.choice = context.pages();
         this.originals = context.originals();
         this.keeping = context.keeping();
@@ -196,18 +199,19 @@ final class Attempt {
      * Begins to copy the memory of the ranks whose checkpointer does that while they run.
      *
      * @param trees each rank's processes, from one scan for all
+     * @param pods the enclosures of the ranks that are pods
      * @return false if there is no such rank
      */
-    boolean startPreCopy(Map<Integer, List<ProcessIdentity>> trees) {
+    boolean startPreCopy(Map<Integer, List<ProcessIdentity>> trees, Map<Integer, Enclosure> pods) {
         Map<Integer, PreCopyRounds.PreCopyStart> starts = new LinkedHashMap<>();
-        for (CheckpointTask task : tasks(trees, Map.of()).values()) {
+        for (CheckpointTask task : tasks(trees, pods).values()) {
             SourceSession session = session(plan.placeOf(task.rank()));
             if (session.way() == MemoryWay.PRECOPIED) {
                 starts.put(task.rank(), () -> startPreCopy(session.checkpointer(), task));
             }
         }
         if (!starts.isEmpty()) {
-            rounds = Optional.of(new PreCopyRounds(starts, imageBytes()));
+            rounds = Optional.of(new PreCopyRounds(starts, imageBytes(), choice.rule(), record::sentBytes, metrics));
             rounds.get().begin();
         }
         return rounds.isPresent();
@@ -221,9 +225,9 @@ final class Attempt {
         return begun;
     }
 
-    /** Returns how the copy of the running ranks' memory ended, or empty while it runs. Does not block. */
-    Optional<String> checkPreCopy() throws CheckpointException {
-        return rounds.isEmpty() ? Optional.of("") : rounds.get().check();
+    /** Returns the state of the copy of the running ranks' memory. Does not block. */
+    PreCopyState checkPreCopy() throws CheckpointException {
+        return rounds.isEmpty() ? new PreCopyState(true, "") : rounds.get().check();
     }
 
     private long imageBytes() {

@@ -40,4 +40,51 @@ public record MigrationLimits(
                         + " they wait for the network or the target does not count. Below it the migration fails."
                         + " 0: no minimum",
                 example = "8m")
-        long minRate) {}
+        long minRate,
+
+        @Key(
+                value = "1s",
+                doc = "the pause that is short enough. Memory of a running job is copied until the expected pause is"
+                        + " this short. With pages = \"auto\" a job whose streamed pause is expected to be this"
+                        + " short is streamed",
+                example = "500ms")
+        Duration pauseGoal,
+
+        @Key(
+                value = "10m",
+                doc = "time limit of the copy of a running job's memory. After it the job is stopped, and the rest"
+                        + " is sent",
+                example = "2m")
+        Duration precopyDeadline,
+
+        @Key(
+                value = "30",
+                doc = "maximum number of rounds in which a running job's memory is copied",
+                example = "5",
+                least = 1,
+                most = 1000)
+        int precopyRounds) {
+    private static final Duration USUAL_GOAL = Duration.ofSeconds(1);
+    private static final Duration USUAL_PRECOPY = Duration.ofMinutes(10);
+    private static final int USUAL_ROUNDS = 30;
+
+    /** Makes limits with the default ones for the copy of a running job's memory. */
+    public MigrationLimits(
+            Duration checkpointDeadline,
+            Duration discardDeadline,
+            Duration decisionDeadline,
+            Duration pauseBudget,
+            int attempts,
+            long minRate) {
+        this(
+                checkpointDeadline,
+                discardDeadline,
+                decisionDeadline,
+                pauseBudget,
+                attempts,
+                minRate,
+                USUAL_GOAL,
+                USUAL_PRECOPY,
+                USUAL_ROUNDS);
+    }
+}

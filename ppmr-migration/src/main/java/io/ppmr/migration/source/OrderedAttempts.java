@@ -1,11 +1,13 @@
 package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Enclosure;
 import io.ppmr.checkpoint.FrozenCgroups;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import io.ppmr.migration.node.Preparation;
 import io.ppmr.migration.source.MigrationProgress.SourceStep;
+import io.ppmr.migration.source.PreCopyRounds.PreCopyState;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
@@ -53,6 +55,8 @@ final class OrderedAttempts implements Attempts {
     private boolean moving;
     /** The job computes while its memory is copied. */
     private boolean precopying;
+
+    private String chosenPages = "";
 
     private boolean suspended;
     private boolean isPauseReported;
@@ -120,8 +124,9 @@ final class OrderedAttempts implements Attempts {
         }
         originals.findStoppedByJob();
         noteStopped();
-        if (next.startPreCopy(originals.trees())) {
+        if (next.startPreCopy(originals.trees(), originals.enclosures(context.job()))) {
             record.step(SourceStep.PRECOPY);
+            chosenPages = record.pages();
             record.setExpectedBytes(OriginalRanks.imageBytes(originals.trees()));
             precopying = true;
             moving = true;
@@ -150,7 +155,9 @@ final class OrderedAttempts implements Attempts {
         nextAttempts.begun();
         Map<Integer, List<ProcessIdentity>> trees = originals.trees();
         record.setExpectedBytes(OriginalRanks.imageBytes(trees));
-        next.startCheckpoints(trees, originals.detach(context.job(), context.secret()));
+        Map<Integer, Enclosure> enclosures = originals.enclosures(context.job());
+        originals.detach(context.job(), context.secret());
+        next.startCheckpoints(trees, enclosures);
     }
 
     @Override
@@ -216,12 +223,14 @@ final class OrderedAttempts implements Attempts {
             events.failed(number, failure.get());
             return;
         }
-        Optional<String> ended = current.checkPreCopy();
-        if (ended.isPresent()) {
+        PreCopyState state = current.checkPreCopy();
+        if (!state.words().isEmpty()) {
+            record.pages(chosenPages + "; " + state.words());
+        }
+        if (state.isEnded()) {
             precopying = false;
             moving = false;
-            LOG.info("migration {}: the job's memory was copied while it ran: {}", id, ended.get());
-            record.pages(record.pages() + "; " + ended.get());
+            LOG.info("migration {}: the job's memory was copied while it ran: {}", id, state.words());
             service.note(new TransactionRecord.PagesChosen(id, number, record.pages()));
             stopJob(current);
         }

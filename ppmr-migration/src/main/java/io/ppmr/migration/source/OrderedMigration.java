@@ -49,7 +49,8 @@ final class OrderedMigration {
                 new JobProbe(service.processes(), preparation)
                         .facts(job.checkpointer().name(), originals.roots()),
                 originals.trees(),
-                preparation);
+                preparation,
+                PreCopyRule.of(settings.limits(), order.untilNs()));
         List<InetSocketAddress> targets = order.targets();
         List<InetSocketAddress> spares = List.of();
         if (targets.isEmpty()) {

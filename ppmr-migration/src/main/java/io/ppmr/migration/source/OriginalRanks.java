@@ -142,17 +142,21 @@ final class OriginalRanks {
         return detached;
     }
 
-    /**
-     * Disconnects the networks of the ranks' pods. Returns the enclosure for the checkpoint of each; none for other
-     * jobs.
-     */
-    Map<Integer, Enclosure> detach(Job job, MigrationSecret secret) throws IOException {
+    /** Returns the enclosure for the checkpoint of each pod; none for other jobs. Changes nothing. */
+    Map<Integer, Enclosure> enclosures(Job job) throws IOException {
         Map<Integer, Enclosure> enclosures = new LinkedHashMap<>();
         for (int rank : job.pods().keySet()) {
-            detached = true;
-            enclosures.put(rank, surroundings.detach(migrationId, secret, roots.get(rank)));
+            enclosures.put(rank, surroundings.enclosure(roots.get(rank)));
         }
         return enclosures;
+    }
+
+    /** Disconnects the networks of the ranks' pods. */
+    void detach(Job job, MigrationSecret secret) throws IOException {
+        for (int rank : job.pods().keySet()) {
+            detached = true;
+            surroundings.detach(migrationId, secret, roots.get(rank));
+        }
     }
 
     /**

@@ -28,8 +28,9 @@ import org.slf4j.LoggerFactory;
  * @param way the offered way
  * @param why the reason for it
  * @param required whether the job is not moved in any other way
+ * @param rule when a copy of a running job's memory ends
  */
-record PageChoice(Map<Integer, JobFacts> facts, MemoryWay way, String why, boolean required) {
+record PageChoice(Map<Integer, JobFacts> facts, MemoryWay way, String why, boolean required, PreCopyRule rule) {
     private static final Logger LOG = LoggerFactory.getLogger(PageChoice.class);
     private static final String AS_IMAGES = "as images: ";
     private static final long MIB = 1 << 20;
@@ -46,6 +47,7 @@ record PageChoice(Map<Integer, JobFacts> facts, MemoryWay way, String why, boole
      * @param facts facts of each rank
      * @param trees each rank's processes
      * @param preparation checked between two pieces of work
+     * @param rule whether a copy of the running job's memory is worth its time
      * @throws CheckpointException if the configuration requires streamed pages, and they are impossible
      */
     static PageChoice of(
@@ -54,7 +56,8 @@ record PageChoice(Map<Integer, JobFacts> facts, MemoryWay way, String why, boole
             CarryPolicy carry,
             Map<Integer, JobFacts> facts,
             Map<Integer, List<ProcessIdentity>> trees,
-            Preparation preparation)
+            Preparation preparation,
+            PreCopyRule rule)
             throws CheckpointException {
         StreamedForm form = job.checkpointer().streamedForm();
         Map<Integer, JobFacts> offered = new LinkedHashMap<>(facts);
@@ -97,13 +100,32 @@ record PageChoice(Map<Integer, JobFacts> facts, MemoryWay way, String why, boole
                     + " \"streamed\", but " + why + ". Remedy: set pages = \"auto\", or remove that cause");
         }
         if (!streams) {
-            return new PageChoice(facts, MemoryWay.IMAGES, why.isEmpty() ? "" : AS_IMAGES + why, false);
+            return new PageChoice(facts, MemoryWay.IMAGES, why.isEmpty() ? "" : AS_IMAGES + why, false, rule);
         }
-        // A pod's network belongs to its image, which is dumped when the network is down.
-        MemoryWay way =
-                job.checkpointer().prefersPreCopy() && job.pods().isEmpty() ? MemoryWay.PRECOPIED : MemoryWay.STREAMED;
+        long streamableBytes =
+                offered.values().stream().mapToLong(JobFacts::streamableBytes).sum();
+        Optional<String> whyNot = whyNotPreCopied(job, streamableBytes, rule);
+        MemoryWay way = whyNot.isPresent() ? MemoryWay.STREAMED : MemoryWay.PRECOPIED;
         offered.replaceAll((rank, one) -> one.streamableBytes() > 0 ? one.sent(way) : one);
-        return new PageChoice(offered, way, why, form.required());
+        return new PageChoice(
+                offered,
+                way,
+                why
+                        + whyNot.filter(reason ->
+                                        !form.required() || job.checkpointer().prefersPreCopy())
+                                .map(reason -> "; not copied while it computes: " + reason)
+                                .orElse(""),
+                form.required(),
+                rule);
+    }
+
+    /** Returns why the job's memory is not copied while it runs, or empty if it is offered so. */
+    private static Optional<String> whyNotPreCopied(Job job, long streamableBytes, PreCopyRule rule) {
+        return job.checkpointer()
+                .whyNotPreCopied()
+                .or(() -> rule.whyTooLate(streamableBytes, System.nanoTime()))
+                .or(() ->
+                        job.checkpointer().prefersPreCopy() ? Optional.empty() : rule.whyShortEnough(streamableBytes));
     }
 
     /** Returns whether a process has a file open that moves with the job if the target has no equal one. */

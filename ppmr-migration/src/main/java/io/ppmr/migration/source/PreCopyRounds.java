@@ -20,6 +20,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.LongSupplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -31,6 +32,14 @@ final class PreCopyRounds {
     private static final Logger LOG = LoggerFactory.getLogger(PreCopyRounds.class);
     private static final double NS_A_SECOND = 1e9;
     private static final long MIB = 1 << 20;
+
+    /**
+     * The state of the copy.
+     *
+     * @param isEnded whether the job is stopped next
+     * @param words the state in words, empty before the first round ended
+     */
+    record PreCopyState(boolean isEnded, String words) {}
 
     /** Starts the copy of one rank, which may take as long as the start of any command. */
     @FunctionalInterface
@@ -48,20 +57,33 @@ final class PreCopyRounds {
     private volatile boolean isEnded;
     private boolean isOrdered;
     private final long imageBytes;
-    private final PreCopyRule rule = PreCopyRule.DEFAULT;
+    private final PreCopyRule rule;
+    private final LongSupplier sentBytes;
+    private final SourceMetrics metrics;
     private final Map<Integer, Round> results = new HashMap<>();
     private final List<Rounds> history = new ArrayList<>();
     private final long startNs = System.nanoTime();
     private long roundNs = startNs;
+    private long sentBeforeBytes;
+    private Optional<String> cut = Optional.empty();
+    private String state = "";
 
     /**
      * @param starts starts the copy of each rank
-     *
      * @param imageBytes the ranks' streamable memory
+     * @param sentBytes returns the bytes of the image that were sent so far
      */
-    PreCopyRounds(Map<Integer, PreCopyStart> starts, long imageBytes) {
+    PreCopyRounds(
+            Map<Integer, PreCopyStart> starts,
+            long imageBytes,
+            PreCopyRule rule,
+            LongSupplier sentBytes,
+            SourceMetrics metrics) {
         this.starts = Map.copyOf(starts);
         this.imageBytes = imageBytes;
+        this.rule = rule;
+        this.sentBytes = sentBytes;
+        this.metrics = metrics;
     }
 
     /** Returns the copy of a rank. */
@@ -89,17 +111,18 @@ final class PreCopyRounds {
 
     private void order() {
         roundNs = System.nanoTime();
+        sentBeforeBytes = sentBytes.getAsLong();
         copies.values().forEach(PreCopy::order);
     }
 
     /**
-     * Handles rounds that ended, and orders the next ones. Returns how the copy ended, or empty while it runs.
+     * Handles rounds that ended, and orders the next ones. Does not block.
      *
      * @throws CheckpointException if a tool ended. Its rank runs as before.
      */
-    Optional<String> check() throws CheckpointException {
+    PreCopyState check() throws CheckpointException {
         if (!isStarted()) {
-            return Optional.empty();
+            return new PreCopyState(false, state);
         }
         if (!isOrdered) {
             isOrdered = true;
@@ -117,10 +140,12 @@ final class PreCopyRounds {
                         "the memory of " + (copies.size() - results.size()) + " running ranks was not sent within "
                                 + rule.deadline().plus(ROUND_LIMIT));
             }
-            return Optional.empty();
+            cutIfDue(nowNs);
+            return new PreCopyState(false, state);
         }
         Rounds round = together(nowNs - roundNs);
         history.add(round);
+        metrics.precopied(round);
         LOG.info(
                 "round {}: {} MiB sent in {} s, {} MiB written since, threads stopped for {} ms{}",
                 history.size(),
@@ -129,13 +154,29 @@ final class PreCopyRounds {
                 round.writtenBytes() / MIB,
                 round.stoppedNs() / 1_000_000,
                 round.why().isEmpty() ? "" : "; " + round.why());
-        Optional<String> end = rule.whyEnd(history, nowNs - startNs, imageBytes);
+        Optional<String> end = cut.or(() -> rule.whyEnd(soFar(0, 0), nowNs));
         results.clear();
-        if (end.isPresent()) {
-            return Optional.of(summary(end.get(), nowNs - startNs));
+        state = summary(end.orElse(writes(round)), nowNs - startNs);
+        if (end.isEmpty()) {
+            order();
         }
-        order();
-        return Optional.empty();
+        return new PreCopyState(end.isPresent(), state);
+    }
+
+    /** Has the current rounds end at once if the job must be stopped now. */
+    private void cutIfDue(long nowNs) throws CheckpointException {
+        if (cut.isEmpty()) {
+            cut = rule.whyCut(soFar(sentBytes.getAsLong() - sentBeforeBytes, nowNs - roundNs), nowNs);
+            if (cut.isPresent()) {
+                for (PreCopy copy : copies.values()) {
+                    copy.cut();
+                }
+            }
+        }
+    }
+
+    private PreCopyRule.History soFar(long currentBytes, long currentNs) {
+        return new PreCopyRule.History(history, startNs, imageBytes, currentBytes, currentNs);
     }
 
     private boolean isStarted() throws CheckpointException {
@@ -176,9 +217,14 @@ final class PreCopyRounds {
                 why);
     }
 
+    private static String writes(Rounds round) {
+        double bytesASecond = round.writtenBytes() * NS_A_SECOND / Math.max(1, round.durationNs());
+        return String.format(Locale.ROOT, "%.0f MiB/s are written", bytesASecond / MIB);
+    }
+
     private String summary(String end, long durationNs) {
-        long sentBytes = history.stream().mapToLong(Rounds::sentBytes).sum();
-        return history.size() + (history.size() == 1 ? " round, " : " rounds, ") + sentBytes / MIB + " MiB in "
+        long allBytes = history.stream().mapToLong(Rounds::sentBytes).sum();
+        return history.size() + (history.size() == 1 ? " round, " : " rounds, ") + allBytes / MIB + " MiB in "
                 + seconds(durationNs) + " s; " + end;
     }
 

@@ -4,21 +4,25 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
+import java.util.OptionalLong;
 
 /**
- * Decides when the copy of a running job's memory ends, and the job is stopped. Pure.
+ * Decides whether the copy of a running job's memory is worth its time, and when it ends, so that the job is stopped.
+ * Pure.
  *
  * @param goal the pause that is short enough
  * @param deadline time after which the copy ends, however much is written
  * @param mostRounds number of rounds after which it ends
+ * @param untilNs the time of System.nanoTime() by which the job should be moved, if there is a limit
  */
-record PreCopyRule(Duration goal, Duration deadline, int mostRounds) {
-    static final PreCopyRule DEFAULT = new PreCopyRule(Duration.ofSeconds(1), Duration.ofMinutes(10), 30);
-
+record PreCopyRule(Duration goal, Duration deadline, int mostRounds, OptionalLong untilNs) {
     /** The pause's parts that rounds do not change: a fixed one, and those of CRIU's dump and of the filling. */
     private static final double FIXED_SECONDS = 0.1;
 
     private static final double SECONDS_A_GIB = 0.35;
+    /** The time of a streamed GiB where the network is no limit. */
+    private static final double STREAMED_SECONDS_A_GIB = 1.5;
+
     private static final double GIB = 1 << 30;
     private static final double NS_A_SECOND = 1e9;
     /** A part of the pause below this share of the rest is not worth a round. */
@@ -28,6 +32,14 @@ record PreCopyRule(Duration goal, Duration deadline, int mostRounds) {
 
     private static final int MOST_IMAGES = 3;
     private static final int MOST_FAILED = 3;
+    /** The share of the sent bytes that is written in the meantime, before the first round has measured it. */
+    private static final double ASSUMED_WRITES = 0.25;
+    /** From this number of bytes on the network's rate is known. */
+    private static final long MEASURABLE_BYTES = 16 << 20;
+
+    static PreCopyRule of(MigrationLimits limits, OptionalLong untilNs) {
+        return new PreCopyRule(limits.pauseGoal(), limits.precopyDeadline(), limits.precopyRounds(), untilNs);
+    }
 
     /**
      * A round of all ranks.
@@ -42,51 +54,143 @@ record PreCopyRule(Duration goal, Duration deadline, int mostRounds) {
     record Rounds(long sentBytes, long writtenBytes, long durationNs, long stoppedNs, boolean useful, String why) {}
 
     /**
-     * Returns why the copy ends, with the expected pause, or empty if another round is worth it.
+     * The rounds so far, and the one that is being made.
      *
-     * @param history the rounds so far, at least one
-     * @param elapsedNs time since the first one began
+     * @param ended the rounds that ended
+     * @param startNs the time of System.nanoTime() at which the first one began
      * @param imageBytes the ranks' memory
+     * @param sentBytes bytes that the current round has sent
+     * @param currentNs the current round's duration so far
      */
-    Optional<String> whyEnd(List<Rounds> history, long elapsedNs, long imageBytes) {
-        Rounds last = history.get(history.size() - 1);
+    record History(List<Rounds> ended, long startNs, long imageBytes, long sentBytes, long currentNs) {
+        private Rounds last() {
+            return ended.get(ended.size() - 1);
+        }
+
+        private long allSentBytes() {
+            return sentBytes + ended.stream().mapToLong(Rounds::sentBytes).sum();
+        }
+
+        /** Returns the time in which these bytes are sent, if the network stays as fast as it was. */
+        private double secondsFor(long bytes) {
+            long sendingNs =
+                    currentNs + ended.stream().mapToLong(Rounds::durationNs).sum();
+            return bytes * (sendingNs / NS_A_SECOND) / allSentBytes();
+        }
+
+        /** Returns how many bytes are written while one byte is sent, at most one. */
+        private double writesABytesSent() {
+            return ended.isEmpty() || last().sentBytes() == 0
+                    ? ASSUMED_WRITES
+                    : Math.min(1, (double) last().writtenBytes() / last().sentBytes());
+        }
+    }
+
+    /** Returns why the pause of a streamed job is short enough, so that nothing is copied before, or empty if not. */
+    Optional<String> whyShortEnough(long imageBytes) {
+        double streamed = streamedSeconds(imageBytes);
+        return streamed > goalSeconds()
+                ? Optional.empty()
+                : Optional.of(String.format(
+                        Locale.ROOT, "a pause of %.1f s is expected, and pause_goal allows it", streamed));
+    }
+
+    /** Returns why there is no time for a round, or empty if there is. */
+    Optional<String> whyTooLate(long imageBytes, long nowNs) {
+        return secondsLeft(nowNs) < streamedSeconds(imageBytes) + unchanged(imageBytes)
+                ? Optional.of(withinTime())
+                : Optional.empty();
+    }
+
+    /** Returns why the copy ends after its last round, with the expected pause, or empty if another one is worth it. */
+    Optional<String> whyEnd(History history, long nowNs) {
+        List<Rounds> ended = history.ended();
+        long elapsedNs = nowNs - history.startNs();
         int failed = 0;
-        while (failed < history.size()
-                && !history.get(history.size() - 1 - failed).useful()) {
+        while (failed < ended.size() && !ended.get(ended.size() - 1 - failed).useful()) {
             failed++;
         }
         if (failed == MOST_FAILED) {
-            return Optional.of("no further round could be made: " + last.why());
+            return Optional.of(
+                    "no further round could be made: " + history.last().why());
         }
         if (failed > 0) {
-            return elapsedNs < deadline.toNanos() ? Optional.empty() : Optional.of("its deadline of " + deadline);
+            return secondsLeft(nowNs) <= unchanged(history.imageBytes())
+                    ? Optional.of(withinTime())
+                    : elapsedNs < deadline.toNanos() ? Optional.empty() : Optional.of("its deadline of " + deadline);
         }
-        long sentBytes = history.stream().mapToLong(Rounds::sentBytes).sum();
-        long sendingNs = history.stream().mapToLong(Rounds::durationNs).sum();
-        if (sentBytes == 0 && last.writtenBytes() > 0 && history.size() < mostRounds) {
+        long sentBytes = history.allSentBytes();
+        if (sentBytes == 0 && history.last().writtenBytes() > 0 && ended.size() < mostRounds) {
             return Optional.empty();
         }
-        double rest = sentBytes == 0 ? 0 : last.writtenBytes() * (sendingNs / NS_A_SECOND) / sentBytes;
-        double unchanged = FIXED_SECONDS + imageBytes / GIB * SECONDS_A_GIB;
-        String pause = String.format(Locale.ROOT, "the expected pause is %.1f s", unchanged + rest);
-        if (unchanged + rest <= goal.toNanos() / NS_A_SECOND || rest <= unchanged * NEGLIGIBLE) {
+        double rest = sentBytes == 0 ? 0 : history.secondsFor(history.last().writtenBytes());
+        double unchanged = unchanged(history.imageBytes());
+        String pause = words(unchanged + rest);
+        if (unchanged + rest <= goalSeconds() || rest <= unchanged * NEGLIGIBLE) {
             return Optional.of(pause);
         }
-        if (outruns(history)) {
+        if (outruns(ended)) {
             return Optional.of(pause + ", for the job writes faster than its memory is sent");
         }
-        if (history.size() >= mostRounds || elapsedNs >= deadline.toNanos() || sentBytes > MOST_IMAGES * imageBytes) {
+        if (ended.size() >= mostRounds
+                || elapsedNs >= deadline.toNanos()
+                || sentBytes > MOST_IMAGES * history.imageBytes()) {
             return Optional.of(pause + ", for the copy has reached its limit");
         }
-        return Optional.empty();
+        return secondsLeft(nowNs) < unchanged + rest * (1 + history.writesABytesSent())
+                ? Optional.of(pause + ", for " + withinTime())
+                : Optional.empty();
     }
 
-    private static boolean outruns(List<Rounds> history) {
-        int count = history.size();
+    /** Returns why the current round ends at once, so that the rest is sent in the pause, or empty if it goes on. */
+    Optional<String> whyCut(History history, long nowNs) {
+        double left = secondsLeft(nowNs);
+        if (Double.isInfinite(left)) {
+            return Optional.empty();
+        }
+        double unchanged = unchanged(history.imageBytes());
+        if (history.allSentBytes() < MEASURABLE_BYTES) {
+            return left < 2 * unchanged ? Optional.of(withinTime()) : Optional.empty();
+        }
+        long dueBytes = history.ended().isEmpty()
+                ? history.imageBytes()
+                : history.last().writtenBytes();
+        double rest = history.secondsFor(Math.max(0, dueBytes - history.sentBytes()));
+        return left < unchanged + rest * (1 + history.writesABytesSent())
+                ? Optional.of(words(unchanged + rest) + ", for " + withinTime())
+                : Optional.empty();
+    }
+
+    private static double streamedSeconds(long imageBytes) {
+        return FIXED_SECONDS + imageBytes / GIB * STREAMED_SECONDS_A_GIB;
+    }
+
+    private double goalSeconds() {
+        return goal.toNanos() / NS_A_SECOND;
+    }
+
+    private double secondsLeft(long nowNs) {
+        return untilNs.isEmpty() ? Double.POSITIVE_INFINITY : (untilNs.getAsLong() - nowNs) / NS_A_SECOND;
+    }
+
+    private static double unchanged(long imageBytes) {
+        return FIXED_SECONDS + imageBytes / GIB * SECONDS_A_GIB;
+    }
+
+    private static String words(double pauseSeconds) {
+        return String.format(Locale.ROOT, "the expected pause is %.1f s", pauseSeconds);
+    }
+
+    private static String withinTime() {
+        return "the job has to be moved within the time that was given";
+    }
+
+    private static boolean outruns(List<Rounds> ended) {
+        int count = ended.size();
         return count > 2
-                && history.get(count - 1).writtenBytes()
-                        > OUTRUN * history.get(count - 2).writtenBytes()
-                && history.get(count - 2).writtenBytes()
-                        > OUTRUN * history.get(count - 3).writtenBytes();
+                && ended.get(count - 1).writtenBytes()
+                        > OUTRUN * ended.get(count - 2).writtenBytes()
+                && ended.get(count - 2).writtenBytes()
+                        > OUTRUN * ended.get(count - 3).writtenBytes();
     }
 }

@@ -49,6 +49,10 @@ public final class SourceMetrics {
     private final SourceHops hops;
     private final Map<SourceStep, Timer> steps = new EnumMap<>(SourceStep.class);
     private final Timer pause;
+    private final Timer precopyRound;
+    private final Timer precopyStop;
+    private final Counter precopySent;
+    private final Counter precopyWritten;
     private volatile Supplier<List<OpenMigration>> open = List::of;
 
     public SourceMetrics(MeterRegistry registry, BufferPool pool, FairClaims claims) {
@@ -94,6 +98,28 @@ public final class SourceMetrics {
                                 + " continue")
                 .serviceLevelObjectives(BOUNDS)
                 .register(registry);
+        precopyRound = Timer.builder("ppmr.source.precopy.round")
+                .description("duration of a round in which the memory of a running job was copied")
+                .register(registry);
+        precopyStop = Timer.builder("ppmr.source.precopy.stop")
+                .description("time for which such a round stopped the job's threads")
+                .register(registry);
+        precopySent = Counter.builder("ppmr.source.precopy.sent")
+                .baseUnit("bytes")
+                .description("memory that was sent while its job computed")
+                .register(registry);
+        precopyWritten = Counter.builder("ppmr.source.precopy.written")
+                .baseUnit("bytes")
+                .description("memory that jobs wrote during these rounds, so that it is sent again")
+                .register(registry);
+    }
+
+    /** Notes a round in which the memory of a running job was copied. */
+    void precopied(PreCopyRule.Rounds round) {
+        precopyRound.record(round.durationNs(), TimeUnit.NANOSECONDS);
+        precopyStop.record(round.stoppedNs(), TimeUnit.NANOSECONDS);
+        precopySent.increment((double) round.sentBytes());
+        precopyWritten.increment((double) round.writtenBytes());
     }
 
     /** Registers the meters of a source's rails. */

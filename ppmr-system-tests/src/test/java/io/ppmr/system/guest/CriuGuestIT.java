@@ -8,7 +8,10 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.Timeout;
 
-/** Runs the tests of CRIU as the job's user in the guest, whose root has every capability. */
+/**
+ * Runs tests of CRIU in the guest. Its root has every capability, and its kernel marks written pages (soft-dirty) and
+ * has no asynchronous write protection.
+ */
 @Tag("guest")
 @Tag("soak")
 class CriuGuestIT {
@@ -19,5 +22,16 @@ class CriuGuestIT {
             threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     Stream<DynamicTest> shouldPassInTheGuest() throws Exception {
         return TestsInGuest.run(List.of("CriuAsUserInGuest"), List.of("--no-rdma"));
+    }
+
+    @TestFactory
+    @Timeout(
+            value = TestsInGuest.LIMIT_S + 60,
+            unit = TimeUnit.SECONDS,
+            threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    Stream<DynamicTest> shouldCopyTheMemoryOfARunningJobByMarksOfWrittenPages() throws Exception {
+        return TestsInGuest.run(
+                List.of("io.ppmr.system.PreCopyIT#shouldLoseNoWriteWhenMemoryIsCopiedWhileTheJobComputes(int)"),
+                List.of("--no-rdma"));
     }
 }

@@ -1,9 +1,11 @@
 package io.ppmr.system.guest;
 
 import static org.junit.platform.engine.discovery.DiscoverySelectors.selectClass;
+import static org.junit.platform.engine.discovery.DiscoverySelectors.selectMethod;
 
 import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
+import org.junit.platform.engine.DiscoverySelector;
 import org.junit.platform.engine.TestExecutionResult;
 import org.junit.platform.launcher.LauncherDiscoveryRequest;
 import org.junit.platform.launcher.TagFilter;
@@ -14,7 +16,7 @@ import org.junit.platform.launcher.core.LauncherFactory;
 
 /**
  * Runs test classes inside the guest and prints one line for each test, which {@link TestsInGuest} outside reads.
- * Arguments: names of classes. They are of this package if they name none.
+ * Arguments: names of classes, or CLASS#METHOD(TYPES) for one test. They are of this package if they name none.
  */
 public final class RunInGuest {
     /** The beginning of a line about a test. A tab follows, and then the outcome, the test and the reason. */
@@ -29,10 +31,7 @@ public final class RunInGuest {
 
     public static void main(String[] classes) {
         LauncherDiscoveryRequest request = LauncherDiscoveryRequestBuilder.request()
-                .selectors(Arrays.stream(classes)
-                        .map(name ->
-                                selectClass(name.contains(".") ? name : RunInGuest.class.getPackageName() + '.' + name))
-                        .toList())
+                .selectors(Arrays.stream(classes).map(RunInGuest::selector).toList())
                 .filters(TagFilter.excludeTags(System.getProperty(EXCLUDED)))
                 .configurationParameter("junit.jupiter.execution.timeout.default", ONE_TEST)
                 .configurationParameter("junit.jupiter.execution.timeout.thread.mode.default", "SEPARATE_THREAD")
@@ -41,6 +40,11 @@ public final class RunInGuest {
         Teller teller = new Teller();
         LauncherFactory.create().execute(request, teller);
         System.exit(teller.failed ? 1 : 0);
+    }
+
+    private static DiscoverySelector selector(String name) {
+        String whole = name.contains(".") ? name : RunInGuest.class.getPackageName() + '.' + name;
+        return whole.contains("#") ? selectMethod(whole) : selectClass(whole);
     }
 
     private static final class Teller implements TestExecutionListener {

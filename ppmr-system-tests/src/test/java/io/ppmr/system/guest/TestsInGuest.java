@@ -130,6 +130,7 @@ final class TestsInGuest {
                 // On a machine that is busy otherwise, too, only the whole guest has a deadline.
                 "-Djunit.jupiter.execution.timeout.mode=" + (Patience.of(1) == 1 ? "enabled" : "disabled"),
                 "-Dppmr.native.dir=" + HOME.resolve("ppmr-checkpoint/target/native"),
+                "-Dppmr.demo.dir=" + HOME.resolve("ppmr-checkpoint/target/native-test"),
                 "-cp",
                 classPath(),
                 RunInGuest.class.getName()));
