@@ -186,7 +186,7 @@ final class Attempt {
             }
         }
         record.pages(choice.sentence(
-                number > 1,
+                number,
                 sessions.stream().map(SourceSession::way).toList(),
                 sessions.stream()
                         .map(SourceSession::whyOtherWay)

@@ -19,6 +19,8 @@ final class NextAttempts {
     /** The plan with the first of the spares. */
     private MigrationPlan next;
 
+    private boolean isRepeated;
+    private boolean mayRepeat = true;
     private final List<String> passedOver = new ArrayList<>();
     private int begun;
 
@@ -85,6 +87,14 @@ final class NextAttempts {
             spare = spares.peek();
         }
         next = spare == null ? null : failed.replaced(place, spare);
+        isRepeated = false;
+        return Optional.ofNullable(next);
+    }
+
+    /** Returns the same plan, for an attempt that failed before it changed the originals; only one follows so. */
+    Optional<MigrationPlan> again(MigrationPlan failed) {
+        next = mayRepeat ? failed : null;
+        isRepeated = mayRepeat;
         return Optional.ofNullable(next);
     }
 
@@ -95,7 +105,11 @@ final class NextAttempts {
         if (taken == null || !taken.addresses().equals(participants)) {
             return Optional.empty();
         }
-        spares.remove();
+        if (isRepeated) {
+            mayRepeat = false;
+        } else {
+            spares.remove();
+        }
         return Optional.of(taken);
     }
 }

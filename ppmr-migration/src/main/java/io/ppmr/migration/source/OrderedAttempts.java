@@ -55,6 +55,8 @@ final class OrderedAttempts implements Attempts {
     private boolean moving;
     /** The job computes while its memory is copied. */
     private boolean precopying;
+    /** The copy failed at this node. */
+    private boolean copyFailed;
 
     private String chosenPages = "";
 
@@ -99,6 +101,7 @@ final class OrderedAttempts implements Attempts {
         }
         number = attemptNumber;
         precopying = false;
+        copyFailed = false;
         plan = nextAttempts.taken(participants).orElse(plan);
         record.newAttempt();
         Attempt next = new Attempt(context, number, plan);
@@ -202,7 +205,7 @@ final class OrderedAttempts implements Attempts {
             moving = false;
             // A checkpoint that was ended by the cancellation is no failure of its own.
             if (cancellation.reason().isEmpty()) {
-                events.failed(number, new Attempt.Failure(String.valueOf(e.getMessage()), ""));
+                failed(e);
             }
         } catch (InterruptedException e) {
             moving = false;
@@ -214,6 +217,13 @@ final class OrderedAttempts implements Attempts {
             LOG.error("migration {}: a defect of this service; please report it: its checkpoints", id, e);
             events.failed(number, new Attempt.Failure("a defect of this service: its checkpoints: " + e, ""));
         }
+    }
+
+    private void failed(Exception cause) {
+        // An attempt follows only the failure of a participant. Before the job is stopped it may be the same one.
+        copyFailed = precopying;
+        events.failed(
+                number, new Attempt.Failure(String.valueOf(cause.getMessage()), precopying ? participant(0) : ""));
     }
 
     private void checkPreCopy(Attempt current) throws IOException, CheckpointException, InterruptedException {
@@ -323,7 +333,11 @@ final class OrderedAttempts implements Attempts {
         int place = placeOf(participant);
         boolean another = originals.whyNotAlive() == null
                 && nextAttempts.mayFollow(place, record.pausedNs(), originals.anyHeld());
-        Optional<MigrationPlan> next = another ? nextAttempts.plan(plan, place) : Optional.empty();
+        Optional<MigrationPlan> next = another && !copyFailed ? nextAttempts.plan(plan, place) : Optional.empty();
+        if (next.isEmpty() && precopying && cancellation.reason().isEmpty() && originals.whyNotAlive() == null) {
+            // The job has not been stopped. Its memory is streamed then.
+            next = nextAttempts.again(plan);
+        }
         next.ifPresent(found -> LOG.info("migration {}: {} take part next", id, found.addresses()));
         return next.map(MigrationPlan::addresses).orElse(List.of());
     }

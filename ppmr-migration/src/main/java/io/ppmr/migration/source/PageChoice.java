@@ -33,6 +33,7 @@ import org.slf4j.LoggerFactory;
 record PageChoice(Map<Integer, JobFacts> facts, MemoryWay way, String why, boolean required, PreCopyRule rule) {
     private static final Logger LOG = LoggerFactory.getLogger(PageChoice.class);
     private static final String AS_IMAGES = "as images: ";
+    private static final String EARLIER_FAILED = "an earlier attempt failed";
     private static final long MIB = 1 << 20;
     /** Maximum number of pages of a job's address space that are inspected one by one: 4 GiB. */
     private static final long MOST_PAGES = 1 << 20;
@@ -196,16 +197,16 @@ record PageChoice(Map<Integer, JobFacts> facts, MemoryWay way, String why, boole
     /**
      * Returns how an attempt sends the memory, and why, or empty if the checkpointer has only one way.
      *
-     * @param again whether an earlier attempt failed, which is not repeated in the same way
+     * @param attempt its number; what failed once is not repeated in the same way
      * @param accepted the ways of its targets
      * @param reasons reasons of the targets that require another way than the offered one
      */
-    String sentence(boolean again, List<MemoryWay> accepted, List<String> reasons) {
+    String sentence(int attempt, List<MemoryWay> accepted, List<String> reasons) {
         if (way == MemoryWay.IMAGES) {
             return why;
         }
-        if (again && !required) {
-            return AS_IMAGES + "an earlier attempt failed";
+        if (wayOf(attempt) == MemoryWay.IMAGES) {
+            return AS_IMAGES + EARLIER_FAILED;
         }
         MemoryWay most = Collections.max(accepted);
         MemoryWay least = Collections.min(accepted);
@@ -213,7 +214,9 @@ record PageChoice(Map<Integer, JobFacts> facts, MemoryWay way, String why, boole
         if (most == MemoryWay.IMAGES) {
             return AS_IMAGES + because;
         }
-        String begin = (most == MemoryWay.PRECOPIED ? "precopied: " : "streamed: ") + why;
+        String begin = (most == MemoryWay.PRECOPIED ? "precopied: " : "streamed: ")
+                + why
+                + (attempt == 1 ? "" : "; " + EARLIER_FAILED);
         if (reasons.isEmpty()) {
             return begin;
         }
@@ -223,7 +226,13 @@ record PageChoice(Map<Integer, JobFacts> facts, MemoryWay way, String why, boole
     }
 
     /** Returns the facts of a rank in an attempt. What failed once is not offered again. */
-    static JobFacts again(JobFacts facts, boolean required) {
-        return facts.sent(required && facts.offer() != MemoryWay.IMAGES ? MemoryWay.STREAMED : MemoryWay.IMAGES);
+    JobFacts inAttempt(int attempt, JobFacts offered) {
+        return attempt == 1 || offered.offer() == MemoryWay.IMAGES ? offered : offered.sent(wayOf(attempt));
+    }
+
+    /** After a copy before the pause the job is streamed, and after that it goes as images. */
+    private MemoryWay wayOf(int attempt) {
+        boolean isStreamed = required || (way == MemoryWay.PRECOPIED && attempt == 2);
+        return attempt == 1 ? way : isStreamed ? MemoryWay.STREAMED : MemoryWay.IMAGES;
     }
 }

@@ -340,7 +340,7 @@ final class SourceSession {
     private JobFacts offered() {
         JobFacts together = JobProbe.together(context.pages().facts(), leg().ranks());
         JobFacts facts = job.pods().isEmpty() ? together : together.withPods(podsHere());
-        return attempt > 1 ? PageChoice.again(facts, context.pages().required()) : facts;
+        return context.pages().inAttempt(attempt, facts);
     }
 
     /** Returns the pods that move to this target. */

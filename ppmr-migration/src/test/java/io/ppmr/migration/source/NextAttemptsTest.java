@@ -51,4 +51,13 @@ class NextAttemptsTest {
         assertEquals(Optional.empty(), attempts.taken(first.addresses()));
         assertEquals(List.of(1, 3), ports(attempts.plan(first, 1)));
     }
+
+    @Test
+    void shouldRepeatThePlanOnceWhenAnAttemptFailedBeforeTheJobWasStopped() {
+        assertEquals(Optional.of(first), attempts.again(first));
+        assertEquals(Optional.of(first), attempts.again(first), "no question was sent in between");
+        assertEquals(Optional.of(first), attempts.taken(first.addresses()));
+        assertEquals(Optional.empty(), attempts.again(first));
+        assertEquals(List.of(1, 3), ports(attempts.plan(first, 1)), "no spare is used up");
+    }
 }
