@@ -379,7 +379,7 @@ class BlcrCheckpointerIT {
         HeldRank restored = JobFixture.finish(blcr.restart(fixture.restart(0, images, "r")));
         original.end(JobFixture.LIMIT);
         restored.release();
-        assertTrue(Polling.until(JobFixture.LIMIT, () -> Files.exists(job.out())));
+        assertTrue(Polling.until(JobFixture.LIMIT, () -> Files.exists(job.out()) && Files.size(job.out()) > 0));
         assertFalse(job.expected().equals(Files.readString(job.out()).trim()));
     }
 

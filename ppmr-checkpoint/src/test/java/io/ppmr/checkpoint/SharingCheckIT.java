@@ -82,7 +82,9 @@ class SharingCheckIT {
         Map<Integer, ProcessIdentity> roots = new LinkedHashMap<>();
         for (int rank = 0; rank < number; rank++) {
             Path file = directory.resolve(rank == 0 ? "pid" : "pid.1");
-            assertTrue(Polling.until(LIMIT, () -> Files.exists(file)), file + " is missing");
+            assertTrue(
+                    Polling.until(LIMIT, () -> Files.exists(file) && Files.readString(file).endsWith("\n")),
+                    file + " is missing");
             ProcessIdentity root =
                     table.of(Integer.parseInt(Files.readString(file).strip()));
             noted.add(root);

@@ -193,7 +193,9 @@ class ServiceControlIT {
 
     private int calls() throws IOException {
         Path calls = directory.resolve("calls");
-        return Files.exists(calls) ? Integer.parseInt(Files.readString(calls).strip()) : 0;
+        // The command rewrites it at each call, so it may be empty for a moment.
+        String text = Files.exists(calls) ? Files.readString(calls).strip() : "";
+        return text.isEmpty() ? 0 : Integer.parseInt(text);
     }
 
     private void awaitCalls(int count) throws Exception {

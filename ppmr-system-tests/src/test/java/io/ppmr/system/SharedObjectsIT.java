@@ -46,8 +46,12 @@ class SharedObjectsIT {
     }
 
     private static int rank(CriuJob job, String file) throws Exception {
-        Conditions.until(LIMIT, file + " is there", () -> Files.exists(job.file(file)));
-        return Integer.parseInt(Files.readString(job.file(file)).strip());
+        Path written = job.file(file);
+        Conditions.until(
+                LIMIT,
+                file + " is written",
+                () -> Files.exists(written) && Files.readString(written).endsWith("\n"));
+        return Integer.parseInt(Files.readString(written).strip());
     }
 
     private static void requireRefused(MigrationReport report, String... words) {
