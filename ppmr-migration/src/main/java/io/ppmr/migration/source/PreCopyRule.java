@@ -21,7 +21,7 @@ record PreCopyRule(Duration goal, Duration deadline, int mostRounds, OptionalLon
 
     private static final double SECONDS_A_GIB = 0.35;
     /** The time of a streamed GiB where the network is no limit. */
-    private static final double STREAMED_SECONDS_A_GIB = 1.5;
+    private static final double STREAMED_SECONDS_A_GIB = 1.8;
 
     private static final double GIB = 1 << 30;
     private static final double NS_A_SECOND = 1e9;

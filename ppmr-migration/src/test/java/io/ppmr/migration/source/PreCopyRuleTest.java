@@ -86,7 +86,7 @@ class PreCopyRuleTest {
     @Test
     void shouldStreamWhatIsStreamedInAShortPause() {
         assertEquals(
-                Optional.of("a pause of 0.5 s is expected, and pause_goal allows it"), RULE.whyShortEnough(256 * MIB));
+                Optional.of("a pause of 0.6 s is expected, and pause_goal allows it"), RULE.whyShortEnough(256 * MIB));
         assertEquals(Optional.empty(), RULE.whyShortEnough(GIB));
     }
 
