@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "userfaultfd.h"
@@ -52,14 +53,16 @@ enum {
     ZERO_PAGE = 1 << 5,
     PATH_ROOM = 64,
     /* Of /proc/PID/pagemap: entries of one read. */
-    ENTRIES = 1 << 14
+    ENTRIES = 1 << 14,
+    /* The scan of a process, for which the job is stopped. */
+    SCAN_LIMIT_MS = 500
 };
 
 /* A page in memory or in swap, and a page that was written since the marks were cleared; proc_pid_pagemap(5). */
 #define ENTRY_PRESENT (UINT64_C(3) << 62)
 #define ENTRY_SOFT_DIRTY (UINT64_C(1) << 55)
-/* Each page of address space is read in a stop: 256 GiB. */
-#define MOST_MAPPED_PAGES (UINT64_C(1) << 26)
+/* The number of the page's frame, or its place in swap. */
+#define ENTRY_FRAME ((UINT64_C(1) << 55) - 1)
 
 /* The end of the addresses of a process: the kernel keeps the last page free. */
 #define ADDRESS_END ((UINT64_C(1) << 47) - SET_PAGE)
@@ -142,7 +145,7 @@ static bool scan(const struct tracked *tracked, const struct wanted *wanted, uin
     return true;
 }
 
-/* Whether a process has a descriptor by which a device or the kernel writes into its memory over a stop. */
+/* Whether a process has a descriptor by which its memory is written over a stop, or by which it clears marks itself. */
 static bool has_ring(int pid)
 {
     char path[PATH_ROOM];
@@ -155,7 +158,9 @@ static bool has_ring(int pid)
     for (struct dirent *entry = readdir(descriptors); !found && entry != NULL; entry = readdir(descriptors)) {
         char target[PATH_ROOM] = "";
         if (readlinkat(dirfd(descriptors), entry->d_name, target, sizeof target - 1) > 0) {
-            found = strcmp(target, "anon_inode:[io_uring]") == 0 || strncmp(target, "/dev/infiniband/", 16) == 0;
+            const char *last = strrchr(target, '/');
+            found = strcmp(target, "anon_inode:[io_uring]") == 0 || strncmp(target, "/dev/infiniband/", 16) == 0
+                || (strncmp(target, "/proc/", 6) == 0 && strcmp(last, "/clear_refs") == 0);
         }
     }
     closedir(descriptors);
@@ -246,7 +251,6 @@ bool begin_tracking(struct tracked *tracked, int userfaultfd)
     bool by_userfaultfd = userfaultfd >= 0;
     tracked->userfaultfd = -1;
     tracked->clear = -1;
-    tracked->is_first_look = true;
     if (by_userfaultfd && ioctl(userfaultfd, UFFD_API, &api) != 0) {
         snprintf(tracked->why, sizeof tracked->why, "this kernel has no asynchronous write protection: %s",
                  strerror(errno));
@@ -274,58 +278,96 @@ bool begin_tracking(struct tracked *tracked, int userfaultfd)
 
 /* What is listed of a process with soft-dirty marks. */
 enum soft_wanted {
-    /* Pages with bytes. */
-    SOFT_PRESENT,
-    /* Those of them that were written. */
+    /* Pages with bytes, which may differ from what the look before has found. */
     SOFT_WRITTEN,
-    /* Everything that does not have the bytes that were sent. */
+    /* Everything that may differ. */
     SOFT_CHANGED
 };
 
-static bool is_soft(uint64_t entry, enum soft_wanted wanted)
+static uint64_t now_ms(void)
 {
-    bool present = (entry & ENTRY_PRESENT) != 0;
-    bool written = (entry & ENTRY_SOFT_DIRTY) != 0;
-    switch (wanted) {
-    case SOFT_PRESENT:
-        return present;
-    case SOFT_WRITTEN:
-        return present && written;
-    default:
-        return !present || written;
-    }
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Lists such pages of the mappings. False with errno; ESRCH if the memory is gone. */
-static bool scan_soft(const struct tracked *tracked, enum soft_wanted wanted, struct ranges *found)
+/* Where the frame of a page is noted; NULL if none is, or if there is no memory for a new one. */
+static uint64_t *frame_place(struct tracked *tracked, uint64_t address, bool make)
+{
+    struct frames *frames = &tracked->frames;
+    struct page_block *block = make ? set_block(&frames->blocks, address) : set_find(&frames->blocks, address);
+    if (block == NULL) {
+        return NULL;
+    }
+    if (block->slot == SET_NO_SLOT) {
+        if (frames->count == frames->room) {
+            size_t room = frames->room == 0 ? 16 : 2 * frames->room;
+            uint64_t *more = reallocarray(frames->all, room * SET_BLOCK_PAGES, sizeof *more);
+            if (more == NULL) {
+                return NULL;
+            }
+            frames->all = more;
+            frames->room = room;
+        }
+        block->slot = (uint32_t)frames->count++;
+        memset(&frames->all[(size_t)block->slot * SET_BLOCK_PAGES], 0, SET_BLOCK_PAGES * sizeof *frames->all);
+    }
+    return &frames->all[(size_t)block->slot * SET_BLOCK_PAGES + address / SET_PAGE % SET_BLOCK_PAGES];
+}
+
+static void free_frames(struct tracked *tracked)
+{
+    set_free(&tracked->frames.blocks);
+    free(tracked->frames.all);
+    tracked->frames = (struct frames){0};
+}
+
+/*
+ * Whether a page has the bytes that the look before has found. The mark alone is not enough: a mapping of whole page
+ * tables is moved without marks (mremap(2)), and neither the huge page of zeros nor a merged page (KSM) has one. Then
+ * the address has another frame. A page that was only moved by the kernel is sent again.
+ */
+static bool is_unchanged(struct tracked *tracked, uint64_t address, uint64_t entry)
+{
+    const uint64_t *noted = frame_place(tracked, address, false);
+    return (entry & ENTRY_PRESENT) != 0 && (entry & ENTRY_SOFT_DIRTY) == 0 && noted != NULL
+        && *noted == (entry & (ENTRY_PRESENT | ENTRY_FRAME));
+}
+
+/* Lists such pages of the mappings, and notes the frames of what it lists if that is wanted. False with errno; ESRCH if
+ * the memory is gone, ETIME if it takes too long. */
+static bool scan_soft(struct tracked *tracked, enum soft_wanted wanted, bool notes, struct ranges *found)
 {
     static uint64_t entries[ENTRIES];
-    uint64_t all = 0;
+    uint64_t since = now_ms();
     found->count = 0;
     for (size_t i = 0; i < tracked->mapped.count; i++) {
         uint64_t first = tracked->mapped.all[i].address / SET_PAGE;
         uint64_t end = first + tracked->mapped.all[i].pages;
-        all += end - first;
-        if (all > MOST_MAPPED_PAGES) {
-            errno = EFBIG;
-            return false;
-        }
         while (first < end) {
             size_t count = end - first < ENTRIES ? (size_t)(end - first) : ENTRIES;
             ssize_t got = pread(tracked->pagemap, entries, count * sizeof *entries, (off_t)(first * sizeof *entries));
             if (got < 0 && errno == EINTR) {
                 continue;
             }
-            if (got < (ssize_t)sizeof *entries) {
-                errno = got < 0 ? errno : ESRCH;
+            if (got < (ssize_t)sizeof *entries || (notes && now_ms() - since > SCAN_LIMIT_MS)) {
+                errno = got < 0 ? errno : got == 0 ? ESRCH : ETIME;
                 return false;
             }
             count = (size_t)got / sizeof *entries;
             for (size_t k = 0; k < count; k++) {
                 uint64_t address = (first + k) * SET_PAGE;
-                if (is_soft(entries[k], wanted) && !add_range(found, address, address + SET_PAGE)) {
+                bool present = (entries[k] & ENTRY_PRESENT) != 0;
+                if ((!present && wanted == SOFT_WRITTEN) || is_unchanged(tracked, address, entries[k])) {
+                    continue;
+                }
+                uint64_t *noted = notes ? frame_place(tracked, address, true) : NULL;
+                if (!add_range(found, address, address + SET_PAGE) || (notes && noted == NULL)) {
                     errno = ENOMEM;
                     return false;
+                }
+                if (notes) {
+                    *noted = entries[k] & (ENTRY_PRESENT | ENTRY_FRAME);
                 }
             }
             first += count;
@@ -340,7 +382,7 @@ static bool clear_marks(const struct tracked *tracked)
     return pwrite(tracked->clear, "4", 1, 0) == 1;
 }
 
-/* Whether this kernel marks the pages of this process that are written. */
+/* Whether this kernel marks the pages of this process that are written, and shows their frames. */
 static bool has_soft_marks(void)
 {
     struct tracked self = {.pid = getpid(), .userfaultfd = -1, .clear = -1, .pagemap = -1, .memory = -1};
@@ -351,9 +393,13 @@ static bool has_soft_marks(void)
         struct page_range one = {(uint64_t)(uintptr_t)page, 1};
         self.mapped = (struct ranges){&one, 1, 1};
         *page = 1;
-        works = clear_marks(&self) && scan_soft(&self, SOFT_WRITTEN, &found) && found.count == 0;
+        works = scan_soft(&self, SOFT_WRITTEN, true, &found) && found.count == 1 && clear_marks(&self)
+            && scan_soft(&self, SOFT_WRITTEN, false, &found) && found.count == 0;
+        /* An unprivileged process is shown the frame 0. */
+        const uint64_t *frame = frame_place(&self, one.address, false);
+        works = works && frame != NULL && (*frame & ENTRY_FRAME) != 0;
         *page = 2;
-        works = works && scan_soft(&self, SOFT_WRITTEN, &found) && found.count == 1;
+        works = works && scan_soft(&self, SOFT_WRITTEN, false, &found) && found.count == 1;
         self.mapped = (struct ranges){0};
     }
     if ((void *)(uintptr_t)page != MAP_FAILED) {
@@ -366,13 +412,8 @@ static bool has_soft_marks(void)
 
 static bool look_soft(struct tracked *tracked)
 {
-    if (!list_anonymous(tracked->pid, &tracked->mapped)
-        || !scan_soft(tracked, tracked->is_first_look ? SOFT_PRESENT : SOFT_WRITTEN, &tracked->written)
-        || !clear_marks(tracked)) {
-        return false;
-    }
-    tracked->is_first_look = false;
-    return true;
+    return list_anonymous(tracked->pid, &tracked->mapped)
+        && scan_soft(tracked, SOFT_WRITTEN, true, &tracked->written) && clear_marks(tracked);
 }
 
 /* ---- userfaultfd ------------------------------------------------------------------------------------------------- */
@@ -449,10 +490,10 @@ static void forget_written(struct tracked *tracked, const struct ranges *registe
 static bool refuse(struct tracked *tracked)
 {
     if (errno == EOPNOTSUPP) {
-        snprintf(tracked->why, sizeof tracked->why, "PID %d has rings of io_setup(2) or io_uring, or RDMA", tracked->pid);
-    } else if (errno == EFBIG) {
-        snprintf(tracked->why, sizeof tracked->why, "PID %d has more than %" PRIu64 " GiB of address space", tracked->pid,
-                 MOST_MAPPED_PAGES / (1024 * 1024 * 1024 / SET_PAGE));
+        snprintf(tracked->why, sizeof tracked->why, "PID %d has rings of io_setup(2) or io_uring, RDMA, or marks of written pages of its own", tracked->pid);
+    } else if (errno == ETIME) {
+        snprintf(tracked->why, sizeof tracked->why, "PID %d has so much address space that it would be stopped for more"
+                 " than %d ms", tracked->pid, (int)SCAN_LIMIT_MS);
     } else {
         snprintf(tracked->why, sizeof tracked->why, "the writes of PID %d cannot be found: %s", tracked->pid,
                  strerror(errno));
@@ -506,7 +547,7 @@ uint64_t count_written(struct tracked *tracked)
 {
     struct ranges found = {0};
     uint64_t pages = 0;
-    bool counted = tracked->clear >= 0 ? scan_soft(tracked, SOFT_WRITTEN, &found)
+    bool counted = tracked->clear >= 0 ? scan_soft(tracked, SOFT_WRITTEN, false, &found)
                                        : tracked->userfaultfd >= 0 && scan(tracked, &WRITTEN_PAGES, 0, &found);
     if (counted) {
         for (size_t i = 0; i < found.count; i++) {
@@ -521,7 +562,7 @@ void look_last(struct tracked *tracked)
 {
     struct ranges registered = {0};
     if (tracked->clear >= 0 && list_anonymous(tracked->pid, &tracked->mapped)
-        && scan_soft(tracked, SOFT_CHANGED, &tracked->written)) {
+        && scan_soft(tracked, SOFT_CHANGED, false, &tracked->written)) {
         forget_written(tracked, &tracked->mapped);
     } else if (tracked->userfaultfd >= 0 && scan(tracked, &REGISTERED, 0, &registered)
         && scan(tracked, &CHANGED, 0, &tracked->written)) {
@@ -543,6 +584,7 @@ void end_tracking(struct tracked *tracked)
     }
     set_free(&tracked->sent);
     set_free(&tracked->stored);
+    free_frames(tracked);
     free_ranges(&tracked->written);
     free_ranges(&tracked->mapped);
 }

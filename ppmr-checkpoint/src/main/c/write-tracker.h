@@ -12,7 +12,8 @@
  * mremap(2) can drop the registration of a neighbour and leave its pages' old marks.
  *
  * An older kernel that marks written pages (soft-dirty, CONFIG_MEM_SOFT_DIRTY) needs no userfaultfd: the marks are read
- * out of /proc/PID/pagemap, and cleared by /proc/PID/clear_refs. All pages of a new or moved mapping have the mark.
+ * out of /proc/PID/pagemap, and cleared by /proc/PID/clear_refs. Some changes leave no mark, so the frame of each page is
+ * noted, too: a page with another frame counts as written.
  */
 #ifndef PPMR_WRITE_TRACKER_H
 #define PPMR_WRITE_TRACKER_H
@@ -30,6 +31,15 @@ struct ranges {
     size_t room;
 };
 
+/* A number for each page, by blocks. */
+struct frames {
+    struct page_set blocks;
+    uint64_t *all;
+    /* Of blocks. */
+    size_t count;
+    size_t room;
+};
+
 struct tracked {
     int pid;
     int inner;
@@ -38,7 +48,6 @@ struct tracked {
     int userfaultfd;
     /* /proc/PID/clear_refs, with soft-dirty marks. */
     int clear;
-    bool is_first_look;
     int pagemap;
     /* /proc/PID/mem. */
     int memory;
@@ -49,6 +58,8 @@ struct tracked {
     struct ranges mapped;
     /* What the last look found. */
     struct ranges written;
+    /* With soft-dirty marks: the frames that the last look has found. */
+    struct frames frames;
     /* Why it is not tracked. */
     char why[240];
 };

@@ -3,9 +3,10 @@
  *
  *   churn-job --seed N --mib N --threads N --report FILE [--pace WRITES_PER_MS] [--children N]
  *
- * Its threads write random words of a large area; map, move, unmap, protect, grow and give back areas; fork; and wait in
- * epoll_wait(2). Whatever it finds wrong goes into the report's last line, and ends it with 3. The report begins with
- * "ready" when everything is under way. SIGTERM has it check all of its memory, write its counts and end with 0.
+ * Its threads write random words of a large area; map, move, unmap, protect, grow and give back areas; swap the places of
+ * areas of whole page tables; fork; and wait in epoll_wait(2). Whatever it finds wrong goes into the report's last line,
+ * and ends it with 3. The report begins with "ready" when everything is under way. SIGTERM has it check all of its memory,
+ * write its counts and end with 0.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, AREAS = 24, MOST_AREA_PAGES = 64, MOST_THREADS = 16, MOST_CHILDREN = 8 };
+enum { PAGE = 4096, ALIGNED = 4 << 20, AREAS = 24, MOST_AREA_PAGES = 64, MOST_THREADS = 16, MOST_CHILDREN = 8 };
 
 static const char *report_path;
 static uint64_t seed = 1;
@@ -227,6 +228,99 @@ static void *change_maps(void *unused)
     return NULL;
 }
 
+/* An area of whole page tables, which moves without a look at its pages. It holds its key's words, or zeros. */
+struct aligned {
+    uint8_t *at;
+    uint64_t key;
+    bool empty;
+};
+
+static void check_aligned(const struct aligned *area)
+{
+    for (size_t page = 0; page < ALIGNED / PAGE; page++) {
+        uint64_t found = *(const uint64_t *)(const void *)(area->at + page * PAGE);
+        if (found != (area->empty ? 0 : mix(area->key + page))) {
+            report(true, "wrong: aligned area %p, page %zu: %" PRIx64 "%s", (void *)area->at, page, found,
+                   area->empty ? ", it was given back" : "");
+        }
+    }
+}
+
+static void fill_aligned(struct aligned *area, uint64_t key)
+{
+    area->key = key;
+    area->empty = false;
+    for (size_t page = 0; page < ALIGNED / PAGE; page++) {
+        *(uint64_t *)(void *)(area->at + page * PAGE) = mix(key + page);
+    }
+}
+
+static void reserve(uint8_t *at)
+{
+    if (mmap(at, ALIGNED, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != at) {
+        report(true, "wrong: a place cannot be reserved: %s", strerror(errno));
+    }
+}
+
+/* Moves an area to the free place, which its own place becomes. */
+static void move_aligned(struct aligned *area, uint8_t **place)
+{
+    uint8_t *before = area->at;
+    /* Its place stays mapped, so that no other thread gets it. */
+    if (mremap(before, ALIGNED, ALIGNED, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, *place) != *place) {
+        report(true, "wrong: an aligned area is not moved: %s", strerror(errno));
+    }
+    reserve(before);
+    area->at = *place;
+    *place = before;
+}
+
+/* Areas that swap places, and that are given back and read again. Few of their pages are written. */
+static void *change_aligned(void *unused)
+{
+    (void)unused;
+    uint64_t state = seed * 61;
+    size_t room = (size_t)ALIGNED * 8;
+    uint8_t *base = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) {
+        report(true, "wrong: no addresses for aligned areas");
+    }
+    base += (ALIGNED - (uintptr_t)base % ALIGNED) % ALIGNED;
+    struct aligned areas[2];
+    for (size_t i = 0; i < 2; i++) {
+        areas[i].at = base + 2 * i * ALIGNED;
+        if (mmap(areas[i].at, ALIGNED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
+            != areas[i].at) {
+            report(true, "wrong: no aligned area: %s", strerror(errno));
+        }
+        madvise(areas[i].at, ALIGNED, i == 0 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+        fill_aligned(&areas[i], next(&state));
+    }
+    uint8_t *place = base + (size_t)4 * ALIGNED;
+    while (!atomic_load(&ending)) {
+        struct aligned *area = &areas[next(&state) % 2];
+        check_aligned(area);
+        uint64_t step = next(&state) % 64;
+        if (step == 0) {
+            fill_aligned(area, next(&state));
+        } else if (step == 1) {
+            madvise(area->at, ALIGNED, MADV_DONTNEED);
+            area->empty = true;
+        } else if (step < 32) {
+            /* The second one takes the first one's place. */
+            move_aligned(&areas[0], &place);
+            move_aligned(&areas[1], &place);
+        } else {
+            move_aligned(area, &place);
+        }
+        check_aligned(area);
+        pause_ms(20);
+    }
+    check_aligned(&areas[0]);
+    check_aligned(&areas[1]);
+    return NULL;
+}
+
 static void *wait_in_epoll(void *unused)
 {
     (void)unused;
@@ -281,13 +375,14 @@ static pthread_t start(void *(*body)(void *), void *argument)
 static int compute(bool is_child)
 {
     static struct writer writers[MOST_THREADS];
-    pthread_t threads[MOST_THREADS + 3];
+    pthread_t threads[MOST_THREADS + 4];
     size_t started = 0;
     for (long i = 0; i < thread_count; i++) {
         writers[i] = (struct writer){i, calloc(bytes / PAGE, sizeof(uint32_t))};
         threads[started++] = start(write_words, &writers[i]);
     }
     threads[started++] = start(change_maps, NULL);
+    threads[started++] = start(change_aligned, NULL);
     threads[started++] = start(wait_in_epoll, NULL);
     if (!is_child) {
         threads[started++] = start(fork_children, NULL);

@@ -118,8 +118,8 @@ public sealed interface CheckpointerSettings {
                             + " copy, through the pool. With images it travels as image files, which the target"
                             + " stages until they are complete. With precopied it is copied to the target's staging"
                             + " while the job computes, and only the rest while it is stopped; without room there it"
-                            + " is streamed. With auto it is streamed if both nodes can and the"
-                            + " job gains by it (docs/admin/checkpointers.md)",
+                            + " is streamed. With auto ppmr chooses by the expected pause"
+                            + " (docs/admin/checkpointers.md)",
                     example = "precopied")
             PagePolicy pages) {
         public CriuKeys {
@@ -322,7 +322,7 @@ public sealed interface CheckpointerSettings {
 
     /** The way in which CRIU moves a rank's memory from its original into its copy. */
     enum PagePolicy {
-        /** Streamed if both nodes can and the job gains by it, otherwise as images. */
+        /** Copied before the pause or streamed if both nodes can and the job gains by it, otherwise as images. */
         AUTO,
         /**
          * Streamed into the held copy while the held original is still read, through the pool. If that is impossible,

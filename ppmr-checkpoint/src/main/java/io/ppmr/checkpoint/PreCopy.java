@@ -53,6 +53,7 @@ public final class PreCopy implements AutoCloseable {
     private RandomAccessFile orders;
     private int ordered;
     private boolean isOrderDue;
+    private boolean isCutDue;
     private boolean owned = true;
 
     private PreCopy(ToolProcess tool, Path ordersPath, Path log, ToolKit kit) {
@@ -76,6 +77,7 @@ public final class PreCopy implements AutoCloseable {
     public synchronized void order() {
         ordered++;
         isOrderDue = true;
+        isCutDue = false;
     }
 
     /**
@@ -83,7 +85,9 @@ public final class PreCopy implements AutoCloseable {
      * happens if the round is finished.
      */
     public synchronized void cut() throws CheckpointException {
-        if (!isOrderDue && owned) {
+        if (isOrderDue) {
+            isCutDue = true;
+        } else if (owned) {
             send("cut");
         }
     }
@@ -98,6 +102,9 @@ public final class PreCopy implements AutoCloseable {
         if (isOrderDue && Files.exists(ordersPath)) {
             isOrderDue = false;
             send("round");
+            if (isCutDue) {
+                send("cut");
+            }
         }
         List<String> lines = tool.output()
                 .lines()

@@ -83,7 +83,9 @@ class SharingCheckIT {
         for (int rank = 0; rank < number; rank++) {
             Path file = directory.resolve(rank == 0 ? "pid" : "pid.1");
             assertTrue(
-                    Polling.until(LIMIT, () -> Files.exists(file) && Files.readString(file).endsWith("\n")),
+                    Polling.until(
+                            LIMIT,
+                            () -> Files.exists(file) && Files.readString(file).endsWith("\n")),
                     file + " is missing");
             ProcessIdentity root =
                     table.of(Integer.parseInt(Files.readString(file).strip()));

@@ -176,13 +176,6 @@ final class MovingNode {
         run("ip", "link", "set", "dev", card, "master", "br0", "up");
     }
 
-    /** Starts the source again. From now on it copies a pod's memory before a pause that would be longer. */
-    void startSourceWith(String pauseGoal) throws Exception {
-        node.pauseGoal(pauseGoal);
-        source().kill();
-        startSource();
-    }
-
     /** Configures its services to notify others when a pod's address is away. Call it before they start. */
     void tellPeers(List<String> endpoints) {
         node.notifyPeers(endpoints);

@@ -305,35 +305,6 @@ class PodMoveIT {
     }
 
     @Tag("soak")
-    @Test
-    void shouldGoOnWithItsConnectionWhenItsMemoryIsCopiedBeforeItsNetworkIsDisconnected() throws Exception {
-        try {
-            a.startSourceWith("50ms");
-            PodStatus client = pair(Memory.LARGE).client();
-            PpmrCommand moved = a.move("1/client", b);
-            assertEquals(0, moved.exitCode(), moved.said());
-            assertTrue(moved.said().contains("pages precopied: "), moved.said());
-            System.out.println("figure: "
-                    + moved.said()
-                            .lines()
-                            .filter(line -> line.contains("pages "))
-                            .toList());
-            PodStatus there = b.list("target").stream()
-                    .filter(pod -> pod.name().equals("1/client"))
-                    .findFirst()
-                    .orElseThrow();
-            assertEquals(client.address(), there.address());
-            requireMoreRounds(b, there);
-            PpmrCommand back = b.move("1/client", a);
-            assertEquals(0, back.exitCode(), back.said());
-            requireMoreRounds(a, a.only());
-            assertFalse(a.said(a.only()).contains("wrong"), a.said(a.only()));
-        } finally {
-            a.startSourceWith("1s");
-        }
-    }
-
-    @Tag("soak")
     @ParameterizedTest
     @EnumSource
     void shouldGoOnWhereItIsWithItsConnectionWhenTheRestoreFails(Memory memory) throws Exception {

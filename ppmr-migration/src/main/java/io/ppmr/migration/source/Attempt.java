@@ -110,6 +110,7 @@ final class Attempt {
             Keeping keeping) {}
 
     private final int number;
+    private final int tries;
     private final MigrationPlan plan;
     private final Job job;
     private final SourceSettings settings;
@@ -143,9 +144,14 @@ final class Attempt {
     private int nextChecked;
     private Optional<PreCopyRounds> rounds = Optional.empty();
 
-    /** Makes a session for each leg of the plan. None of them has begun yet. */
-    Attempt(MigrationContext context, int number, MigrationPlan plan) {
+    /**
+     * Makes a session for each leg of the plan. None of them has begun yet.
+     *
+     * @param tries number of attempts, with this one, that targets accepted
+     */
+    Attempt(MigrationContext context, int number, int tries, MigrationPlan plan) {
         this.number = number;
+        this.tries = tries;
         this.plan = plan;
         this.job = context.job();
         this.settings = context.service().settings();
@@ -158,7 +164,7 @@ final class Attempt {
         this.workRoot = settings.node().workDirectory().resolve(context.migrationId() + "." + number);
         NodeFacts here = context.service().node().facts();
         for (int place = 0; place < plan.legs().size(); place++) {
-            sessions.add(new SourceSession(context, number, plan, place, here, activity));
+            sessions.add(new SourceSession(context, number, tries, plan, place, here, activity));
         }
     }
 
@@ -186,7 +192,7 @@ final class Attempt {
             }
         }
         record.pages(choice.sentence(
-                number,
+                tries,
                 sessions.stream().map(SourceSession::way).toList(),
                 sessions.stream()
                         .map(SourceSession::whyOtherWay)
@@ -227,6 +233,10 @@ final class Attempt {
 
     /** Returns the state of the copy of the running ranks' memory. Does not block. */
     PreCopyState checkPreCopy() throws CheckpointException {
+        if (hasWriteFailed()) {
+            // The tools end by it. The reason, and the target that caused it, follow.
+            return new PreCopyState(false, "");
+        }
         return rounds.isEmpty() ? new PreCopyState(true, "") : rounds.get().check();
     }
 

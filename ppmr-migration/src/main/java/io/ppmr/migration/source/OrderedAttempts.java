@@ -52,6 +52,9 @@ final class OrderedAttempts implements Attempts {
     private volatile Optional<Attempt> attempt = Optional.empty();
     private Map<String, SourceSession> sessions = Map.of();
     private int number;
+    /** Number of attempts that all targets accepted. */
+    private int tries;
+
     private boolean moving;
     /** The job computes while its memory is copied. */
     private boolean precopying;
@@ -104,7 +107,7 @@ final class OrderedAttempts implements Attempts {
         copyFailed = false;
         plan = nextAttempts.taken(participants).orElse(plan);
         record.newAttempt();
-        Attempt next = new Attempt(context, number, plan);
+        Attempt next = new Attempt(context, number, tries + 1, plan);
         attempt = Optional.of(next);
         record.step(SourceStep.CONNECT);
         Optional<Attempt.NotTaken> not = next.begin(cancellation, listener);
@@ -116,6 +119,7 @@ final class OrderedAttempts implements Attempts {
                             not.get().reason(), participant(not.get().place())));
             return;
         }
+        tries++;
         Map<String, SourceSession> begun = new LinkedHashMap<>();
         for (int place = 0; place < plan.legs().size(); place++) {
             begun.put(participant(place), next.session(place));
@@ -149,9 +153,7 @@ final class OrderedAttempts implements Attempts {
         if (suspended && !originals.anyHeld()) {
             // This check follows the hook, because the hook may have removed an obstacle.
             originals.requireReachable(context.job());
-            originals.requireMovable(context.job(), service.settings(), new Preparation(() -> cancellation
-                    .reason()
-                    .isPresent()));
+            requireMovable();
         }
         record.step(SourceStep.CHECKPOINT);
         moving = true;
@@ -242,8 +244,25 @@ final class OrderedAttempts implements Attempts {
             moving = false;
             LOG.info("migration {}: the job's memory was copied while it ran: {}", id, state.words());
             service.note(new TransactionRecord.PagesChosen(id, number, record.pages()));
+            inspectAgain();
             stopJob(current);
         }
+    }
+
+    /** Inspects the job once more, since it has computed for minutes. It is not stopped yet. */
+    private void inspectAgain() throws IOException, CheckpointException {
+        originals.findStoppedByJobAgain();
+        noteStopped();
+        originals.requireReachable(context.job());
+        if (context.job().hooks().suspend().isEmpty()) {
+            requireMovable();
+        }
+    }
+
+    private void requireMovable() throws IOException, CheckpointException {
+        originals.requireMovable(context.job(), service.settings(), new Preparation(() -> cancellation
+                .reason()
+                .isPresent()));
     }
 
     private void requirePace(Attempt current) {

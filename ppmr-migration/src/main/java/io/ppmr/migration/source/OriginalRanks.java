@@ -276,6 +276,12 @@ final class OriginalRanks {
         });
     }
 
+    /** Finds them again, after a time in which the job computed. Nothing changes if ranks are held. */
+    void findStoppedByJobAgain() {
+        isStoppedSearched = anyHeld();
+        findStoppedByJob();
+    }
+
     /**
      * Returns the processes of a rank that the job itself has stopped, without those that were continued before the
      * hold.

@@ -122,6 +122,14 @@ record PageChoice(Map<Integer, JobFacts> facts, MemoryWay way, String why, boole
 
     /** Returns why the job's memory is not copied while it runs, or empty if it is offered so. */
     private static Optional<String> whyNotPreCopied(Job job, long streamableBytes, PreCopyRule rule) {
+        if (!job.pods().isEmpty()) {
+            // The target announces that a pod's address is away from the beginning on, and peers send nothing then.
+            return Optional.of("it is in pods");
+        }
+        if (job.ranks().size() > 1 && !job.checkpointer().prefersPreCopy()) {
+            // process_vm_writev(2) of a rank that runs can write into another one's pages past a look at them.
+            return Optional.of("its ranks may write into each other's memory; pages = \"precopied\" allows it");
+        }
         return job.checkpointer()
                 .whyNotPreCopied()
                 .or(() -> rule.whyTooLate(streamableBytes, System.nanoTime()))
@@ -197,15 +205,15 @@ record PageChoice(Map<Integer, JobFacts> facts, MemoryWay way, String why, boole
     /**
      * Returns how an attempt sends the memory, and why, or empty if the checkpointer has only one way.
      *
-     * @param attempt its number; what failed once is not repeated in the same way
+     * @param tries number of attempts, with this one, that targets accepted; what failed is not repeated so
      * @param accepted the ways of its targets
      * @param reasons reasons of the targets that require another way than the offered one
      */
-    String sentence(int attempt, List<MemoryWay> accepted, List<String> reasons) {
+    String sentence(int tries, List<MemoryWay> accepted, List<String> reasons) {
         if (way == MemoryWay.IMAGES) {
             return why;
         }
-        if (wayOf(attempt) == MemoryWay.IMAGES) {
+        if (wayOf(tries) == MemoryWay.IMAGES) {
             return AS_IMAGES + EARLIER_FAILED;
         }
         MemoryWay most = Collections.max(accepted);
@@ -216,7 +224,7 @@ record PageChoice(Map<Integer, JobFacts> facts, MemoryWay way, String why, boole
         }
         String begin = (most == MemoryWay.PRECOPIED ? "precopied: " : "streamed: ")
                 + why
-                + (attempt == 1 ? "" : "; " + EARLIER_FAILED);
+                + (tries == 1 ? "" : "; " + EARLIER_FAILED);
         if (reasons.isEmpty()) {
             return begin;
         }
@@ -225,14 +233,18 @@ record PageChoice(Map<Integer, JobFacts> facts, MemoryWay way, String why, boole
                 + because;
     }
 
-    /** Returns the facts of a rank in an attempt. What failed once is not offered again. */
-    JobFacts inAttempt(int attempt, JobFacts offered) {
-        return attempt == 1 || offered.offer() == MemoryWay.IMAGES ? offered : offered.sent(wayOf(attempt));
+    /**
+     * Returns the facts of a rank in an attempt. What failed once is not offered again.
+     *
+     * @param tries number of attempts, with this one, that targets accepted
+     */
+    JobFacts inTry(int tries, JobFacts offered) {
+        return tries == 1 || offered.offer() == MemoryWay.IMAGES ? offered : offered.sent(wayOf(tries));
     }
 
     /** After a copy before the pause the job is streamed, and after that it goes as images. */
-    private MemoryWay wayOf(int attempt) {
-        boolean isStreamed = required || (way == MemoryWay.PRECOPIED && attempt == 2);
-        return attempt == 1 ? way : isStreamed ? MemoryWay.STREAMED : MemoryWay.IMAGES;
+    private MemoryWay wayOf(int tries) {
+        boolean isStreamed = required || (way == MemoryWay.PRECOPIED && tries == 2);
+        return tries == 1 ? way : isStreamed ? MemoryWay.STREAMED : MemoryWay.IMAGES;
     }
 }

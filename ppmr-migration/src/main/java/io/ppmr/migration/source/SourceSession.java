@@ -100,6 +100,7 @@ final class SourceSession {
     private final SourceSettings settings;
     private final Job job;
     private final int attempt;
+    private final int tries;
     private final MigrationPlan plan;
     private final int place;
     private final NodeFacts here;
@@ -149,11 +150,13 @@ final class SourceSession {
      * @param place place of the target in the plan
      *
      * @param here this node's facts
+     * @param tries number of attempts, with this one, that targets accepted
      * @param activity writes of all checkpoints of the attempt
      */
     SourceSession(
             Attempt.MigrationContext context,
             int attempt,
+            int tries,
             MigrationPlan plan,
             int place,
             NodeFacts here,
@@ -163,6 +166,7 @@ final class SourceSession {
         this.settings = service.settings();
         this.job = context.job();
         this.attempt = attempt;
+        this.tries = tries;
         this.plan = plan;
         this.place = place;
         this.here = here;
@@ -340,7 +344,7 @@ final class SourceSession {
     private JobFacts offered() {
         JobFacts together = JobProbe.together(context.pages().facts(), leg().ranks());
         JobFacts facts = job.pods().isEmpty() ? together : together.withPods(podsHere());
-        return context.pages().inAttempt(attempt, facts);
+        return context.pages().inTry(tries, facts);
     }
 
     /** Returns the pods that move to this target. */

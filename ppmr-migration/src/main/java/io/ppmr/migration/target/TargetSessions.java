@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.ContentDigests;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.Polling;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.linux.LogContext;
@@ -72,6 +73,9 @@ final class TargetSessions {
     private static final long FILE_QUERY_S = 3600;
 
     /** Time for the release of buffers after a migration's end. It takes milliseconds, or longer on a busy node. */
+    /** Time for the end of an earlier attempt, which the source does not wait for. It ends tools with much memory. */
+    private static final Duration OVER_LIMIT = Duration.ofSeconds(15);
+
     private static final long TAKE_DOWN_NS = TimeUnit.SECONDS.toNanos(3);
 
     private static final long POLL_MS = 20;
@@ -416,7 +420,7 @@ final class TargetSessions {
         if (refusal == null && !begin.secret().matches(known)) {
             refusal = "another node began a migration of this name here, with another secret";
         }
-        if (refusal == null && before != null && before.outcome().isEmpty()) {
+        if (refusal == null && before != null && !Polling.until(OVER_LIMIT, () -> ending || isOver(before))) {
             refusal = "an attempt at it is not over here yet: try again later or elsewhere";
         }
         if (refusal == null && service.placements().hasAny(begin.migrationId())) {
@@ -455,6 +459,10 @@ final class TargetSessions {
             incoming.remove(begin.migrationId(), begun);
             changed.run();
         }
+    }
+
+    private static boolean isOver(TargetMigration migration) {
+        return migration.outcome().isPresent();
     }
 
     /**

@@ -41,7 +41,6 @@ public final class BridgedNode {
     private final List<String> criu;
     private final String pods;
     private String cgroups = "disabled";
-    private String pauseGoal = "1s";
     private String warmUp = "warm_up_migrations = 0";
     private List<String> peers = List.of();
     private ServiceProcess source;
@@ -131,11 +130,6 @@ public final class BridgedNode {
                     .run(LIMIT)
                     .requireOutput();
         }
-    }
-
-    /** Configures its source. Memory of a pod whose streamed pause would be longer is copied while it runs. */
-    public void pauseGoal(String goal) {
-        pauseGoal = goal;
     }
 
     /** Configures services to warm up before they are ready, as an operator's do. Call it before they start. */
@@ -249,20 +243,14 @@ public final class BridgedNode {
     /** Starts the source, in place of the one before. */
     public void startSource() throws Exception {
         source = testbed.add(ServiceProcess.startIn(
-                node,
-                "source",
-                "source",
-                folder,
-                """
+                node, "source", "source", folder, """
                 key_file = "%1$s"
                 control_socket = "%2$s"
                 transport = "tcp"
                 %3$s
                 [target]
                 address = "127.0.0.1:7411"
-                [migration]
-                pause_goal = "%4$s"
-                """.formatted(key(), socket(), warmUp, pauseGoal) + common("br0", "", "")));
+                """.formatted(key(), socket(), warmUp) + common("br0", "", "")));
     }
 
     /** Starts the target, in place of the one before. */
