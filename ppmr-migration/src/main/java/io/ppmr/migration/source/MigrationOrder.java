@@ -14,7 +14,7 @@ import java.util.OptionalLong;
  * @param askedBy requester, for the history: a user, a signal, a health check
  * @param keep whether a copy of the images is kept
  * @param untilNs the time of System.nanoTime() by which the job should be moved, because its node fails; empty if it
- *     may take any time. It decides how memory is copied, and a migration that takes longer goes on.
+ *     may take any time. It decides how memory is copied, and ends no migration.
  */
 public record MigrationOrder(
         Job job, List<InetSocketAddress> targets, String askedBy, Keeping.KeepRequest keep, OptionalLong untilNs) {

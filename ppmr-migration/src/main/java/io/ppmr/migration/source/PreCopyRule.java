@@ -142,7 +142,7 @@ record PreCopyRule(Duration goal, Duration deadline, int mostRounds, OptionalLon
                 : Optional.empty();
     }
 
-    /** Returns why the current round ends at once, so that the rest is sent in the pause, or empty if it goes on. */
+    /** Returns why the current round ends at once, so that the rest is sent in the pause, or empty if not. */
     Optional<String> whyCut(History history, long nowNs) {
         double left = secondsLeft(nowNs);
         if (Double.isInfinite(left)) {
