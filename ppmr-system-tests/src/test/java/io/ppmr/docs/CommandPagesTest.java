@@ -23,9 +23,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.regex.Pattern;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import picocli.CommandLine;
 import picocli.CommandLine.Model.OptionSpec;
@@ -36,13 +34,6 @@ class CommandPagesTest {
     private static final Path PAGES = HOME.resolve("docs/reference/cli");
     private static final int MOST_CHARACTERS = 60;
     private static final int EXAMPLES = 2;
-    private static final Pattern PART = Pattern.compile("<exists>\\$\\{basedir}/(ppmr-[a-z]+/pom\\.xml)</exists>");
-
-    private static boolean hasAllParts() throws IOException {
-        return PART.matcher(Files.readString(HOME.resolve("pom.xml")))
-                .results()
-                .allMatch(part -> Files.exists(HOME.resolve(part.group(1))));
-    }
 
     /** All commands that are not hidden, by their whole names. */
     private static Map<String, CommandLine> commands() {
@@ -59,7 +50,7 @@ class CommandPagesTest {
 
     @Test
     void shouldBeWhatTheCommandsSayWhenAllPartsAreThere() throws IOException {
-        Assumptions.assumeTrue(hasAllParts(), "this tree lacks an optional part");
+        OptionalParts.assumeAll();
         Map<String, String> written = new TreeMap<>();
         try (Stream<Path> files = Files.list(PAGES)) {
             for (Path file : files.toList()) {
@@ -142,7 +133,7 @@ class CommandPagesTest {
 
     @Test
     void shouldHaveEachMetricOnItsPage() throws IOException {
-        Assumptions.assumeTrue(hasAllParts(), "this tree lacks an optional part");
+        OptionalParts.assumeAll();
         String written = Files.readString(HOME.resolve("docs/reference/metrics.md"));
         MetricsDocs.page()
                 .lines()
