@@ -250,7 +250,6 @@ bool begin_tracking(struct tracked *tracked, int userfaultfd)
     struct uffd_api api = {.api = UFFD_API_VERSION, .features = UFFD_WP_ASYNC};
     bool by_userfaultfd = userfaultfd >= 0;
     tracked->userfaultfd = -1;
-    tracked->clear = -1;
     if (by_userfaultfd && ioctl(userfaultfd, UFFD_API, &api) != 0) {
         snprintf(tracked->why, sizeof tracked->why, "this kernel has no asynchronous write protection: %s",
                  strerror(errno));
@@ -259,8 +258,8 @@ bool begin_tracking(struct tracked *tracked, int userfaultfd)
     }
     tracked->pagemap = open_of(tracked->pid, "pagemap", O_RDONLY);
     tracked->memory = open_of(tracked->pid, "mem", O_RDONLY);
-    int clear = by_userfaultfd ? -1 : open_of(tracked->pid, "clear_refs", O_WRONLY);
-    if (tracked->pagemap < 0 || tracked->memory < 0 || (!by_userfaultfd && clear < 0)) {
+    tracked->clear = by_userfaultfd ? -1 : open_of(tracked->pid, "clear_refs", O_WRONLY);
+    if (tracked->pagemap < 0 || tracked->memory < 0 || (!by_userfaultfd && tracked->clear < 0)) {
         snprintf(tracked->why, sizeof tracked->why, "the memory of PID %d cannot be read: %s", tracked->pid,
                  strerror(errno));
         if (by_userfaultfd) {
@@ -270,7 +269,6 @@ bool begin_tracking(struct tracked *tracked, int userfaultfd)
         return false;
     }
     tracked->userfaultfd = userfaultfd;
-    tracked->clear = clear;
     return true;
 }
 
