@@ -140,6 +140,8 @@ class FuseMountIT {
         create("/free", 0644, 0);
         view.hold("/waits", InMemoryView.Held.OPEN);
         Path said = Files.createFile(folder.resolve("said"));
+        int refused = 200;
+        int opens = WorkerShares.OF_A_USER + refused;
         Process attack = new ProcessBuilder(
                         "setpriv",
                         "--reuid",
@@ -149,13 +151,12 @@ class FuseMountIT {
                         "--clear-groups",
                         "sh",
                         "-c",
-                        "i=0; while [ $i -lt 4200 ]; do : <waits & i=$((i+1)); done; wait")
+                        "i=0; while [ $i -lt " + opens + " ]; do : <waits & i=$((i+1)); done; wait")
                 .directory(mountPoint.toFile())
                 .redirectErrorStream(true)
                 .redirectOutput(said.toFile())
                 .start();
         try {
-            int refused = 4200 - WorkerShares.OF_A_USER;
             Await.until("all opens wait or are refused", () -> refusals(said) >= refused - FEW);
             assertTrue(view.waitingCalls() <= WorkerShares.OF_A_USER + FEW, view.waitingCalls() + " wait");
             assertEquals(0, as(0, "cat", mountPoint.resolve("free").toString()).exitCode());
