@@ -6,17 +6,27 @@ import java.io.InputStream;
 import java.util.Properties;
 
 /** The version of this build. */
-final class BuildVersion {
+public final class BuildVersion {
     private static final String FILE = "/io/ppmr/cli/version.properties";
 
     private BuildVersion() {}
 
-    /** Returns version, commit and protocol in one line. */
-    static String text() throws IOException {
+    /** Returns the version alone. */
+    public static String version() throws IOException {
+        return properties().getProperty("version");
+    }
+
+    private static Properties properties() throws IOException {
         Properties built = new Properties();
         try (InputStream in = BuildVersion.class.getResourceAsStream(FILE)) {
             built.load(in);
         }
+        return built;
+    }
+
+    /** Returns version, commit and protocol in one line. */
+    static String text() throws IOException {
+        Properties built = properties();
         String commit = built.getProperty("commit", "");
         return "ppmr " + built.getProperty("version") + (commit.isEmpty() ? "" : " (" + commit + ")") + ", protocol "
                 + Frame.VERSION;

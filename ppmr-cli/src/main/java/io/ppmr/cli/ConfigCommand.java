@@ -3,9 +3,10 @@ package io.ppmr.cli;
 import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.config.ConfigDocs;
 import io.ppmr.daemon.config.ConfigExample;
-import io.ppmr.daemon.config.ConfigRole;
+import io.ppmr.daemon.config.ConfigRoles;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.config.file.ConfigException.Mistake;
+import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.config.file.ResolvedValues;
 import io.ppmr.daemon.part.ServicePart.Side;
 import io.ppmr.daemon.service.ExitCode;
@@ -78,8 +79,8 @@ final class ConfigCommand implements Runnable {
 
     private static CheckedFile check(Path file, boolean here) {
         try {
-            ConfigRole role = ConfigRole.of(file);
-            role.check(file, here);
+            ConfigRole role = ConfigRoles.of(file);
+            ConfigRoles.check(role, file, here);
             return new CheckedFile(file.toString(), role.word(), List.of());
         } catch (ConfigException e) {
             return new CheckedFile(file.toString(), "", e.mistakes());
@@ -122,8 +123,8 @@ final class ConfigCommand implements Runnable {
             @Option(names = "--json", description = "print the result as JSON") boolean json)
             throws ConfigException, IOException {
         Path file = Optional.ofNullable(named).orElseGet(this::onlyInstalled);
-        ConfigRole role = ConfigRole.of(file);
-        ResolvedValues values = role.check(file, !elsewhere);
+        ConfigRole role = ConfigRoles.of(file);
+        ResolvedValues values = ConfigRoles.check(role, file, !elsewhere);
         PrintWriter out = spec.commandLine().getOut();
         if (json) {
             JsonText.print(out, new ShownFile(file.toString(), role.word(), values.lines()));
@@ -148,7 +149,7 @@ final class ConfigCommand implements Runnable {
             description = "Prints an example of a source's or a target's file: every key, with its meaning.",
             mixinStandardHelpOptions = true)
     void example(@Parameters(paramLabel = "ROLE", description = "source or target") String word) {
-        ConfigRole role = ConfigRole.all().stream()
+        ConfigRole role = ConfigRoles.all().stream()
                 .filter(one -> one.word().equals(word))
                 .findFirst()
                 .orElseThrow(() -> new ParameterException(

@@ -10,7 +10,7 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.config.CheckpointerConfig;
-import io.ppmr.daemon.config.ConfigRole;
+import io.ppmr.daemon.config.ConfigRoles;
 import io.ppmr.daemon.config.ServiceConfig;
 import io.ppmr.daemon.config.SourceConfig;
 import io.ppmr.daemon.config.TargetConfig;
@@ -129,7 +129,7 @@ public final class DoctorCommand implements Callable<Integer> {
             check(
                     node(file),
                     about,
-                    peer != null && (files.size() == 1 || !ConfigRole.of(file).isTarget()));
+                    peer != null && (files.size() == 1 || !ConfigRoles.of(file).isTarget()));
         }
         DoctorReport report = new DoctorReport(count(FAIL), count("warn"), parts);
         PrintWriter out = spec.commandLine().getOut();
@@ -215,7 +215,7 @@ public final class DoctorCommand implements Callable<Integer> {
             return new Node(usual, USUAL_POOL.chunkBytes(), Optional.empty(), Map.of(), true, Map.of(), JobFiles.USUAL);
         }
         Optional<TargetConfig> target =
-                ConfigRole.of(config).isTarget() ? Optional.of(TargetConfig.load(config)) : Optional.empty();
+                ConfigRoles.of(config).isTarget() ? Optional.of(TargetConfig.load(config)) : Optional.empty();
         Optional<SourceConfig> source = target.isPresent() ? Optional.empty() : Optional.of(SourceConfig.load(config));
         ServiceConfig service = target.map(TargetConfig::service)
                 .or(() -> source.map(SourceConfig::service))

@@ -1,6 +1,6 @@
 package io.ppmr.cli;
 
-import io.ppmr.daemon.config.ConfigRole;
+import io.ppmr.daemon.config.ConfigRoles;
 import io.ppmr.daemon.config.ServiceConfig;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.part.ServicePart.Side;
@@ -122,7 +122,7 @@ public final class SocketArgument {
     }
 
     private Path socketOf(Path file, Optional<Side> side, String origin) throws ConfigException {
-        if (side.isPresent() && ConfigRole.of(file).isTarget() != (side.get() == Side.TARGET)) {
+        if (side.isPresent() && ConfigRoles.of(file).isTarget() != (side.get() == Side.TARGET)) {
             Side other = side.get() == Side.TARGET ? Side.SOURCE : Side.TARGET;
             throw new ParameterException(
                     command.commandLine(),

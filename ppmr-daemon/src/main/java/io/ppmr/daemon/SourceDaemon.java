@@ -6,6 +6,7 @@ import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.control.SourceRequests;
 import io.ppmr.daemon.jobs.JobSources;
 import io.ppmr.daemon.part.RunningParts;
+import io.ppmr.daemon.part.ServicePart;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.HealthTrigger;
 import io.ppmr.daemon.service.MigrationText;
@@ -16,10 +17,13 @@ import io.ppmr.daemon.service.ProgramCheck;
 import io.ppmr.daemon.service.Watchdog;
 import io.ppmr.linux.UninterruptedWait;
 import io.ppmr.migration.RequestException;
+import io.ppmr.migration.node.NodeGauge;
+import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.SourceService;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.Locale;
@@ -112,6 +116,13 @@ public final class SourceDaemon implements Daemon.Service {
                 service.queue(),
                 jobs,
                 new MovedJobs(config.service().journal())::lastMove);
+        parts.serve(new ServicePart.Ready(
+                ServicePart.Side.SOURCE,
+                config.service().journal(),
+                Optional.empty(),
+                new NodeGauge(
+                        new NodeProbe(Path.of("/"), 0, config.settings().pool().chunkBytes(), config.checkpointers()),
+                        () -> 0)));
         health = config.health().filter(settings -> triggers).map(settings -> new HealthTrigger(settings, migrations));
     }
 
@@ -178,6 +189,7 @@ public final class SourceDaemon implements Daemon.Service {
     @Override
     public void close() throws IOException {
         health.ifPresent(HealthTrigger::close);
+        parts.end();
         service.close();
         if (migrations != null) {
             // Without the mount the migration fails, and the service still must continue the originals.

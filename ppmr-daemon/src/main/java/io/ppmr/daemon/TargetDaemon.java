@@ -7,11 +7,13 @@ import io.ppmr.daemon.control.ControlProtocol;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.control.ControlStatus;
 import io.ppmr.daemon.part.RunningParts;
+import io.ppmr.daemon.part.ServicePart;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.daemon.service.ProgramCheck;
 import io.ppmr.daemon.service.Watchdog;
 import io.ppmr.fuse.MemoryMount;
+import io.ppmr.migration.node.NodeGauge;
 import io.ppmr.migration.target.Arrival;
 import io.ppmr.migration.target.TargetService;
 import java.io.IOException;
@@ -72,6 +74,11 @@ public final class TargetDaemon implements Daemon.Service {
         }
         service.start();
         service.onChange(watchdog::changed);
+        parts.serve(new ServicePart.Ready(
+                ServicePart.Side.TARGET,
+                config.journal(),
+                Optional.of(service.address()),
+                new NodeGauge(service.probe(), service::freePlaces)));
     }
 
     private static MemoryMount mount(TargetConfig.OwnStaging own) throws IOException, InterruptedException {
@@ -144,6 +151,7 @@ public final class TargetDaemon implements Daemon.Service {
 
     @Override
     public void close() throws IOException {
+        parts.end();
         try {
             service.close();
         } finally {

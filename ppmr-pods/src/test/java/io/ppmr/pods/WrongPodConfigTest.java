@@ -3,9 +3,10 @@ package io.ppmr.pods;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import io.ppmr.daemon.config.ConfigRole;
+import io.ppmr.daemon.config.ConfigRoles;
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.config.file.ConfigRole;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.stream.Collectors;
@@ -25,8 +26,8 @@ class WrongPodConfigTest {
     void shouldSayExactlyThisWhenConfigurationIsWrong(String name) throws Exception {
         KeyFile.create(folder.resolve("key"));
         Path file = Files.copy(EXAMPLES.resolve(name + ".toml"), folder.resolve(name + ".toml"));
-        ConfigRole role = ConfigRole.of(file);
-        ConfigException wrong = assertThrows(ConfigException.class, () -> role.check(file, true));
+        ConfigRole role = ConfigRoles.of(file);
+        ConfigException wrong = assertThrows(ConfigException.class, () -> ConfigRoles.check(role, file, true));
         String said = wrong.mistakes().stream()
                 .map(mistake -> mistake.toString().replace(folder.toString(), "FOLDER"))
                 .collect(Collectors.joining("\n", "", "\n"));

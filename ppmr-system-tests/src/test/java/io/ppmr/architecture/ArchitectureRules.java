@@ -25,7 +25,7 @@ final class ArchitectureRules {
     private static final List<String> CLI = with(DAEMON, "daemon");
 
     /** The optional parts, by the packages that they own. No module of the core may use one, nor one another. */
-    static final List<String> PARTS = List.of("pods", "slurm");
+    static final List<String> PARTS = List.of("pods", "slurm", "cluster");
 
     /** Every module, by the package it owns under the root, with the modules it may use. */
     static final Map<String, List<String>> MAY_USE = Map.ofEntries(
@@ -44,6 +44,7 @@ final class ArchitectureRules {
             // What a part adds to the testbed is in a package of the part.
             Map.entry("pods", with(CLI, "cli", "testbed")),
             Map.entry("slurm", with(CLI, "cli")),
+            Map.entry("cluster", with(CLI, "cli", "testbed")),
             Map.entry("testbed", with(CLI, "cli")),
             Map.entry("bench", with(CLI, "cli", "testbed")));
 
@@ -95,7 +96,7 @@ final class ArchitectureRules {
                         PARTS.stream().map(part -> root + "." + part + "..").toArray(String[]::new))
                 .and(not(nameMatching(String.join("|", allowed))))
                 .should()
-                .haveNameMatching(".*\\.[A-Za-z0-9$]*(Pod|Slurm)[A-Za-z0-9$]*")
+                .haveNameMatching(".*\\.[A-Za-z0-9$]*(Pod|Slurm|Cluster)[A-Za-z0-9$]*")
                 .allowEmptyShould(true);
     }
 

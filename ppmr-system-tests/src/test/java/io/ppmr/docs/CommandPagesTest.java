@@ -10,7 +10,8 @@ import io.ppmr.cli.help.CommandList.ListedCommand;
 import io.ppmr.cli.help.ManPages;
 import io.ppmr.cli.help.ReferencePages;
 import io.ppmr.cli.help.ShellCompletion;
-import io.ppmr.daemon.config.ConfigRole;
+import io.ppmr.daemon.config.ConfigRoles;
+import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.config.file.ConfigSection;
 import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
 import io.ppmr.daemon.metrics.MetricsDocs;
@@ -121,7 +122,7 @@ class CommandPagesTest {
     @Test
     void shouldHaveEachKeyOnTheManualPageOfItsFile() {
         Map<String, String> manuals = ManPages.all(Main.program());
-        for (ConfigRole role : ConfigRole.all()) {
+        for (ConfigRole role : ConfigRoles.all()) {
             String page = manuals.get("man5/ppmr-" + role.word() + ".toml.5");
             for (ConfigSection section : role.everything()) {
                 for (ConfigKey key : section.keys()) {

@@ -4,8 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import io.ppmr.daemon.config.ConfigExample;
-import io.ppmr.daemon.config.ConfigRole;
+import io.ppmr.daemon.config.ConfigRoles;
 import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.config.file.ConfigSection;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -23,7 +24,7 @@ class ConfigExampleTest {
     private Path folder;
 
     static List<ConfigRole> roles() {
-        return ConfigRole.all();
+        return ConfigRoles.all();
     }
 
     private Path file(List<String> lines) throws IOException {
@@ -34,8 +35,8 @@ class ConfigExampleTest {
     @MethodSource("roles")
     void shouldBeAGoodFileOfItsRoleWhenPrinted(ConfigRole role) throws Exception {
         Path file = file(ConfigExample.of(role).lines().toList());
-        assertEquals(role, ConfigRole.of(file));
-        role.check(file, false);
+        assertEquals(role, ConfigRoles.of(file));
+        ConfigRoles.check(role, file, false);
     }
 
     /** Keys that exclude each other are the only mistakes that the file has with a further key. */
@@ -77,7 +78,7 @@ class ConfigExampleTest {
 
     private String mistakes(ConfigRole role, List<String> lines) throws IOException {
         try {
-            role.check(file(lines), false);
+            ConfigRoles.check(role, file(lines), false);
             return "";
         } catch (ConfigException e) {
             return e.getMessage();

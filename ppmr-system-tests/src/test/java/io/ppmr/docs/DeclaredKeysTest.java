@@ -3,7 +3,7 @@ package io.ppmr.docs;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.daemon.config.ConfigRole;
+import io.ppmr.daemon.config.ConfigRoles;
 import io.ppmr.daemon.config.file.ConfigSection;
 import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
 import io.ppmr.daemon.config.file.ValueType;
@@ -21,7 +21,7 @@ class DeclaredKeysTest {
     private static final ValueType.Reading READING = new ValueType.Reading(Path.of("/etc/ppmr"), false);
 
     static List<ConfigSection> sections() {
-        return ConfigRole.all().stream()
+        return ConfigRoles.all().stream()
                 .flatMap(role -> role.everything().stream())
                 .flatMap(section -> Stream.concat(
                         Stream.of(section), section.keys().stream().flatMap(key -> key.entrySection().stream())))

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.daemon.config.ConfigRole;
+import io.ppmr.daemon.config.ConfigRoles;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationReport;
@@ -337,7 +337,7 @@ class UnderAttackIT {
         source = services.startSource(
                 "trigger_job = \"" + QUIET + "\"",
                 // The key belongs to an optional part.
-                ConfigRole.all().get(0).topNames().contains("announcements")
+                ConfigRoles.all().get(0).topNames().contains("announcements")
                         ? "[announcements]\ndirectory = \"" + directory.resolve("announced") + "\""
                         : "",
                 target(),

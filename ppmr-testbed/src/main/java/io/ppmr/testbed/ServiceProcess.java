@@ -25,6 +25,9 @@ public final class ServiceProcess implements AutoCloseable {
     private static final Duration END_LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final Duration READY_LIMIT = Patience.of(Duration.ofSeconds(60));
 
+    /** The services that move jobs. A part's services have no mount. */
+    private static final Set<String> SIDES = Set.of("source", "target");
+
     /** Statuses of a JVM that ran out of memory, aborted, or got a SIGBUS or SIGSEGV. */
     private static final Set<Integer> CRASHED = Set.of(3, 134, 135, 139);
 
@@ -95,10 +98,12 @@ public final class ServiceProcess implements AutoCloseable {
             List<String> arguments,
             String... settings)
             throws IOException, InterruptedException {
-        List<String> lines = new ArrayList<>(List.of(
-                "mount = '" + kept.resolve(name + "-mount") + "'",
-                "work_directory = '" + kept.resolve(name + "-work") + "'",
-                "journal = '" + kept.resolve(name + "-journal") + "'"));
+        List<String> lines = new ArrayList<>();
+        if (SIDES.contains(arguments.get(0))) {
+            lines.add("mount = '" + kept.resolve(name + "-mount") + "'");
+            lines.add("work_directory = '" + kept.resolve(name + "-work") + "'");
+            lines.add("journal = '" + kept.resolve(name + "-journal") + "'");
+        }
         lines.addAll(List.of(settings));
         Path config = Files.write(folder.resolve(name + ".toml"), lines);
         List<String> words = new ArrayList<>(List.of(arguments.get(0), "--config", config.toString()));

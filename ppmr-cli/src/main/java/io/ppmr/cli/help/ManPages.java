@@ -1,6 +1,7 @@
 package io.ppmr.cli.help;
 
-import io.ppmr.daemon.config.ConfigRole;
+import io.ppmr.daemon.config.ConfigRoles;
+import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.config.file.ConfigSection;
 import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
 import io.ppmr.daemon.config.file.ResolvedValues;
@@ -19,7 +20,7 @@ public final class ManPages {
     public static Map<String, String> all(CommandLine program) {
         Map<String, String> pages = new TreeMap<>();
         add(pages, CommandPage.of(program));
-        for (ConfigRole role : ConfigRole.all()) {
+        for (ConfigRole role : ConfigRoles.all()) {
             pages.put("man5/" + configName(role) + ".5", config(role));
         }
         return pages;

@@ -100,6 +100,16 @@ public final class Installation {
         for (String unit : UNIT_NAMES) {
             unit(home.resolve("systemd").resolve(unit), UNITS.resolve(unit), modules);
         }
+        for (Path part : parts(home)) {
+            for (Path unit : entries(part.resolve("systemd"))) {
+                unit(unit, UNITS.resolve(unit.getFileName()), modules);
+            }
+            for (Path file : entries(part.resolve("conf"))) {
+                if (file.getFileName().toString().endsWith(".toml")) {
+                    config(file, CONFIG.resolve(file.getFileName()));
+                }
+            }
+        }
         modules(modules);
         text(home.resolve("systemd/ppmr.sysusers.conf"), Path.of("/etc/sysusers.d/ppmr.conf"));
         text(home.resolve("systemd/ppmr.tmpfiles.conf"), Path.of("/etc/tmpfiles.d/ppmr.conf"));
@@ -133,9 +143,17 @@ public final class Installation {
             copyAll(module.resolve("target/native"), prefix.resolve("native"));
             if (Files.exists(module.resolve(PART))) {
                 jar(module);
+                copyAll(module.resolve("target/lib"), prefix.resolve("lib"));
                 scripts(module.resolve("conf"));
             }
         }
+    }
+
+    /** Lists the folders of the optional parts. */
+    private static List<Path> parts(Path home) throws IOException {
+        return entries(home).stream()
+                .filter(module -> Files.exists(module.resolve(PART)))
+                .toList();
     }
 
     private void copyIfThere(Path from, Path to) throws IOException {

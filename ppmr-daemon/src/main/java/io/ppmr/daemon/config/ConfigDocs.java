@@ -1,5 +1,6 @@
 package io.ppmr.daemon.config;
 
+import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.config.file.ConfigSection;
 import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
 import io.ppmr.daemon.config.file.ResolvedValues;
@@ -41,7 +42,7 @@ public final class ConfigDocs {
     /** Returns the whole page. */
     public static String page() {
         StringBuilder page = new StringBuilder(INTRODUCTION);
-        for (ConfigRole role : ConfigRole.all()) {
+        for (ConfigRole role : ConfigRoles.all()) {
             page.append("\n## The ").append(role.word()).append("'s file\n");
             for (ConfigSection section : role.everything()) {
                 if (!common(section)) {

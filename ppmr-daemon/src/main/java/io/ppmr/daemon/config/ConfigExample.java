@@ -1,5 +1,6 @@
 package io.ppmr.daemon.config;
 
+import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.config.file.ConfigSection;
 import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
 import io.ppmr.daemon.config.file.ResolvedValues;

@@ -11,6 +11,7 @@ import io.ppmr.daemon.config.ServiceKeys.MetricsKeys;
 import io.ppmr.daemon.config.ServiceKeys.PoolKeys;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.config.file.ConfigFile;
+import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.config.file.JobUsers;
 import io.ppmr.daemon.config.file.ValueType.BadValueException;
 import io.ppmr.daemon.control.ControlAccess;
@@ -141,7 +142,8 @@ public record ServiceConfig(
         }
     }
 
-    private static ControlAccess access(ConfigFile.FileSection<?> top, ControlKeys keys) {
+    /** Returns the access rights to the control socket of a file. */
+    public static ControlAccess access(ConfigFile.FileSection<?> top, ControlKeys keys) {
         ControlAccess.ControlGroup group = top.here(
                 "control_group",
                 keys.controlGroup().orElse(null),
@@ -149,7 +151,8 @@ public record ServiceConfig(
         return new ControlAccess(Optional.ofNullable(group), keys.publicStatus());
     }
 
-    private static Optional<InetSocketAddress> metrics(ConfigFile.FileSection<MetricsKeys> section) {
+    /** Returns the address of the metrics endpoint of a file, or empty for none. */
+    public static Optional<InetSocketAddress> metrics(ConfigFile.FileSection<MetricsKeys> section) {
         String address = section.values().address();
         InetSocketAddress shown = section.here(
                 "port", section.values().port().orElse(null), port -> new InetSocketAddress(address, port));
@@ -209,7 +212,11 @@ public record ServiceConfig(
 
     /** Returns the control socket of a file, even if the file has other mistakes. */
     public static Path socketOf(Path file) throws ConfigException {
-        return topOf(new ConfigFile(file, false), "control_socket").controlSocket();
+        ConfigFile opened = new ConfigFile(file, false);
+        ConfigRole role = ConfigRoles.of(opened);
+        ConfigFile.FileSection<?> top = ConfigRoles.topOf(role, opened, role.top());
+        top.require("control_socket");
+        return ((ServiceKeys.ControlledTop) top.values()).controlSocket();
     }
 
     /** Returns the directory of the journal of a file, even if the file has other mistakes. */
@@ -226,14 +233,14 @@ public record ServiceConfig(
         ConfigFile opened = new ConfigFile(file, false);
         NodeSettings node = topOf(opened, "mount", "work_directory").service().node();
         List<Path> mounts = new ArrayList<>(List.of(node.mount()));
-        mounts.addAll(WarmUp.mountPoints(ConfigRole.of(opened).word(), node.workDirectory()));
+        mounts.addAll(WarmUp.mountPoints(ConfigRoles.of(opened).word(), node.workDirectory()));
         return mounts;
     }
 
     /** Reads the top of a file. Throws if one of these keys has a mistake. */
     private static ServiceKeys.Top topOf(ConfigFile opened, String... required) throws ConfigException {
-        ConfigRole role = ConfigRole.of(opened);
-        ConfigFile.FileSection<?> top = role.topOf(opened, role.top());
+        ConfigRole role = ConfigRoles.of(opened);
+        ConfigFile.FileSection<?> top = ConfigRoles.topOf(role, opened, role.top());
         for (String key : required) {
             top.require(key);
         }

@@ -77,11 +77,14 @@ public record ServiceKeys(
             @Key(value = "false", doc = "whether all users of the node may read the service's status", example = "true")
             boolean publicStatus) {}
 
-    /** The top of a file of either role. */
-    interface Top {
-        ServiceKeys service();
-
+    /** The top of a file of a service, which has a control socket. */
+    public interface ControlledTop {
         Path controlSocket();
+    }
+
+    /** The top of a file of a source or a target. */
+    interface Top extends ControlledTop {
+        ServiceKeys service();
 
         Path journal();
     }
@@ -103,10 +106,11 @@ public record ServiceKeys(
                     example = "128k")
             OptionalLong chunk) {}
 
+    /** The keys of the metrics endpoint. */
     @Section(
             name = "metrics",
             doc = "An HTTP endpoint with the service's meters for Prometheus: [metrics](metrics.md).")
-    record MetricsKeys(
+    public record MetricsKeys(
             @Key(
                     doc = "the port of http://ADDRESS:PORT/metrics. Default: no endpoint",
                     example = "9411",

@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.SiteCommand;
 import io.ppmr.daemon.config.RailConfig.SourceRail;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.config.file.ConfigFile;
+import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.config.file.JobUsers;
 import io.ppmr.daemon.jobs.ConfiguredJob;
 import io.ppmr.daemon.part.ConfiguredParts;
@@ -55,6 +56,7 @@ public record SourceConfig(
         Map<String, List<String>> rootsCommands) {
     static final ConfigRole ROLE = new ConfigRole(
             "source",
+            "",
             SourceTop.class,
             ServiceConfig.withParts(
                     Side.SOURCE,
@@ -67,7 +69,8 @@ public record SourceConfig(
                             HealthTrigger.Settings.class,
                             ServiceKeys.MetricsKeys.class,
                             CheckpointerConfig.Keys.class,
-                            JobKeys.class)));
+                            JobKeys.class)),
+            SourceConfig::read);
 
     @Section(doc = "The service itself.")
     record SourceTop(
@@ -115,6 +118,21 @@ public record SourceConfig(
 
             @Key(value = "10s", doc = "time limit of that command", example = "30s")
             Duration commandDeadline,
+
+            @Key(
+                    value = "false",
+                    doc = "whether the active controller of the cluster chooses the spare nodes: the least loaded that"
+                            + " have room. Needs the section [cluster]. addresses in addition is used if no controller"
+                            + " answers within 2 s",
+                    example = "true")
+            boolean cluster,
+
+            @Key(
+                    value = "any",
+                    doc = "the zones in which the chosen spare nodes may be: any, the same as this node's, or another"
+                            + " one",
+                    example = "other")
+            SpareNodes.Zone zone,
 
             SourceSettings.Connecting connecting) {}
 
@@ -203,6 +221,14 @@ public record SourceConfig(
                 : new JobNotes(job, ranks, configured.others(), configured.hooks());
     }
 
+    /** Returns the checkpointers of the configured jobs. */
+    public List<Checkpointer> checkpointers() {
+        return jobs.values().stream()
+                .map(ConfiguredJob::checkpointer)
+                .distinct()
+                .toList();
+    }
+
     /** Reads a file on its node. Throws with all mistakes. */
     public static SourceConfig load(Path file) throws ConfigException {
         return read(new ConfigFile(file, true));
@@ -210,10 +236,14 @@ public record SourceConfig(
 
     /** Reads a file. Values that only its node has are null on other nodes. */
     static SourceConfig read(ConfigFile file) throws ConfigException {
-        ROLE.requireRoleOf(file);
-        ConfigFile.FileSection<SourceTop> top = ROLE.topOf(file, SourceTop.class);
+        ConfigRoles.requireRole(ROLE, file);
+        ConfigFile.FileSection<SourceTop> top = ConfigRoles.topOf(ROLE, file, SourceTop.class);
         ServiceConfig service = ServiceConfig.read(file, top, RailConfig.ofSource(top));
         ConfigFile.FileSection<SpareKeys> target = file.section(SpareKeys.class);
+        CheckpointerConfig tools = CheckpointerConfig.read(file);
+        Map<String, Checkpointer> checkpointers = tools.create();
+        ConfiguredParts parts =
+                InstalledParts.read(file, Side.SOURCE, new Tools(checkpointers, tools.forAnnouncedJobs()));
         SourceSettings.Connecting connecting = target.values().connecting();
         RailConfig.requireFewConnections(top, service.rails(), connecting.connections());
         SourceSettings settings = new SourceSettings(
@@ -221,19 +251,15 @@ public record SourceConfig(
                 service.journal(),
                 service.pool(),
                 service.key(),
-                spares(target),
+                spares(target, parts.spares(service.key())),
                 connecting,
                 file.section(MigrationLimits.class).values(),
                 SourceSettings.USUAL_RATE_TIME,
                 service.keys().rankFiles(),
                 service.fence(),
                 file.section(JobFiles.class).values());
-        CheckpointerConfig tools = CheckpointerConfig.read(file);
-        Map<String, Checkpointer> checkpointers = tools.create();
         Map<String, ConfiguredJob> jobs = jobs(file, checkpointers);
         Optional<String> trigger = Optional.ofNullable(triggerJob(top, jobs));
-        ConfiguredParts parts =
-                InstalledParts.read(file, Side.SOURCE, new Tools(checkpointers, tools.forAnnouncedJobs()));
         Optional<HealthTrigger.Settings> health =
                 health(file.section(HealthTrigger.Settings.class), trigger.isPresent() || parts.takesJobs());
         file.requireGood();
@@ -260,8 +286,28 @@ public record SourceConfig(
         return Optional.of(settings);
     }
 
-    private static SpareNodes spares(ConfigFile.FileSection<SpareKeys> target) {
+    private static SpareNodes spares(
+            ConfigFile.FileSection<SpareKeys> target, Optional<SpareNodes.SpareFinder> finder) {
         SpareKeys keys = target.values();
+        if (keys.cluster()) {
+            if (finder.isEmpty()) {
+                target.bad(
+                        "cluster",
+                        "needs a cluster, and there is none here: write the section [cluster] with the"
+                                + " controllers, or remove it");
+            }
+            Stream.of("address", "command")
+                    .filter(target::has)
+                    .forEach(key -> target.bad(
+                            key,
+                            "stands beside cluster: remove it, or give addresses for the case"
+                                    + " that no controller answers"));
+            return finder.map(found -> new SpareNodes.Found(
+                            found,
+                            keys.zone(),
+                            keys.addresses().map(SpareNodes.Listed::new).orElse(null)))
+                    .orElse(null);
+        }
         List<String> given =
                 Stream.of("address", "addresses", "command").filter(target::has).toList();
         if (given.size() != 1) {

@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.daemon.config.RailConfig.TargetRail;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.config.file.ConfigFile;
+import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.part.ConfiguredParts;
 import io.ppmr.daemon.part.InstalledParts;
 import io.ppmr.daemon.part.ServicePart.Side;
@@ -50,6 +51,7 @@ public record TargetConfig(
 
     static final ConfigRole ROLE = new ConfigRole(
             "target",
+            "listen",
             TargetTop.class,
             ServiceConfig.withParts(
                     Side.TARGET,
@@ -62,7 +64,8 @@ public record TargetConfig(
                             ResumedKeys.class,
                             ReconnectKeys.class,
                             ServiceKeys.MetricsKeys.class,
-                            CheckpointerConfig.Keys.class)));
+                            CheckpointerConfig.Keys.class)),
+            TargetConfig::read);
 
     @Section(doc = "The service itself.")
     record TargetTop(
@@ -164,8 +167,8 @@ public record TargetConfig(
 
     /** Reads a file. Values that only its node has are null on other nodes. */
     static TargetConfig read(ConfigFile file) throws ConfigException {
-        ROLE.requireRoleOf(file);
-        ConfigFile.FileSection<TargetTop> top = ROLE.topOf(file, TargetTop.class);
+        ConfigRoles.requireRole(ROLE, file);
+        ConfigFile.FileSection<TargetTop> top = ConfigRoles.topOf(ROLE, file, TargetTop.class);
         ServiceConfig service = ServiceConfig.read(file, top, RailConfig.ofTarget(top));
         NodeSettings node = service.keys().node();
         TargetRules rules = top.values().rules();
@@ -231,7 +234,7 @@ public record TargetConfig(
     /** Returns the mount point of a target's memory for staging, even if its file has other mistakes. */
     public static Optional<Path> stagingMountOf(Path file) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, false);
-        return ConfigRole.of(opened).isTarget()
+        return ConfigRoles.of(opened).isTarget()
                 ? Optional.of(ServiceConfig.workDirectoryOf(opened).resolve(OWN_STAGING))
                 : Optional.empty();
     }

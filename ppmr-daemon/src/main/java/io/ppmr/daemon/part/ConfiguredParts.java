@@ -1,11 +1,13 @@
 package io.ppmr.daemon.part;
 
+import io.ppmr.migration.source.SpareNodes;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * The configuration of all parts. It is immutable.
@@ -40,6 +42,14 @@ public record ConfiguredParts(Map<String, ServicePart.Configured> byName) {
             }
         });
         return all;
+    }
+
+    /** Returns what finds spare nodes for jobs, of the first part that does. */
+    public Optional<SpareNodes.SpareFinder> spares(PeerAuthenticator key) {
+        return byName.values().stream()
+                .map(part -> part.spares(key))
+                .flatMap(Optional::stream)
+                .findFirst();
     }
 
     /** Creates the parts of one service, not started yet. */

@@ -2,6 +2,7 @@ package io.ppmr.daemon.part;
 
 import io.micrometer.core.instrument.MeterRegistry;
 import io.ppmr.daemon.config.file.ConfigFile;
+import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.part.ServicePart.Side;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -29,6 +30,11 @@ public final class InstalledParts {
         List<Class<? extends Record>> all = new ArrayList<>();
         ALL.forEach(part -> all.addAll(part.sections(side)));
         return all;
+    }
+
+    /** Lists the roles of the services that they add. */
+    public static List<ConfigRole> roles() {
+        return ALL.stream().flatMap(part -> part.roles().stream()).toList();
     }
 
     /** Makes each part read its sections of a file. */

@@ -28,6 +28,18 @@ public record RunningParts(List<ServicePart.Running> parts, boolean takesJobs) {
         }
     }
 
+    /** Starts the work of each part: the service is ready. */
+    public void serve(ServicePart.Ready service) throws IOException {
+        for (ServicePart.Running part : parts) {
+            part.serve(service);
+        }
+    }
+
+    /** Ends the work of each part. */
+    public void end() {
+        parts.forEach(ServicePart.Running::end);
+    }
+
     /** Returns the requests that they answer, by their names. */
     public Map<String, ControlRequest<?>> requests() {
         Map<String, ControlRequest<?>> all = new HashMap<>();

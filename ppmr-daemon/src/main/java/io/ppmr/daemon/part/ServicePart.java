@@ -4,12 +4,17 @@ import io.micrometer.core.instrument.MeterRegistry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.config.file.ConfigFile;
+import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.jobs.JobSource;
 import io.ppmr.migration.RankSurroundings;
+import io.ppmr.migration.node.NodeGauge;
+import io.ppmr.migration.source.SpareNodes;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -27,6 +32,11 @@ public interface ServicePart {
 
     /** Returns the records of the sections that it adds to the files of a side. */
     default List<Class<? extends Record>> sections(Side side) {
+        return List.of();
+    }
+
+    /** Returns the roles of further services that it adds, each with a configuration file of its own. */
+    default List<ConfigRole> roles() {
         return List.of();
     }
 
@@ -56,6 +66,16 @@ public interface ServicePart {
     record Node(
             NativePrograms programs, Map<String, String> environment, PeerAuthenticator key, MeterRegistry meters) {}
 
+    /**
+     * A service that is ready. It is for any thread.
+     *
+     * @param side source or target
+     * @param journal the directory of its journal, on a local disk
+     * @param listen the address at which a target takes migrations, or empty at a source
+     * @param gauge reads the present figures of the node
+     */
+    record Ready(Side side, Path journal, Optional<InetSocketAddress> listen, NodeGauge gauge) {}
+
     /** The configuration of a part. It is immutable. */
     interface Configured {
         /** Returns true if the part has requests for users without rights at the service. */
@@ -78,6 +98,11 @@ public interface ServicePart {
             return List.of();
         }
 
+        /** Returns what finds spare nodes for jobs, if the part does. */
+        default Optional<SpareNodes.SpareFinder> spares(PeerAuthenticator key) {
+            return Optional.empty();
+        }
+
         /** Creates the part of one service, not started yet. */
         default Running open(Node node) {
             return new Running() {};
@@ -88,6 +113,12 @@ public interface ServicePart {
     interface Running {
         /** Creates its directories, before the service starts. */
         default void prepare() throws IOException {}
+
+        /** Starts its own work: the service is ready. Does not block. */
+        default void serve(Ready service) throws IOException {}
+
+        /** Ends its own work. It is called once, also if it never served. */
+        default void end() {}
 
         /** Returns its requests on the control socket, by their names. */
         default Map<String, ControlRequest<?>> requests() {

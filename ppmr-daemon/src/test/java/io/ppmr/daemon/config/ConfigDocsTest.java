@@ -2,6 +2,7 @@ package io.ppmr.daemon.config;
 
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.config.file.ConfigSection;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -29,7 +30,7 @@ class ConfigDocsTest {
     @Test
     void shouldListEveryKeyOfBothRolesWhenPageIsMade() {
         String page = ConfigDocs.page();
-        for (ConfigRole role : ConfigRole.all()) {
+        for (ConfigRole role : ConfigRoles.all()) {
             for (ConfigSection section : role.everything()) {
                 section.keys().forEach(key -> assertTrue(page.contains("| `" + key.name() + "` |"), key.name()));
             }

@@ -28,10 +28,10 @@ class ExamplesTest {
 
     @Test
     void shouldAcceptExamplesAsTheyAreWhenReadElsewhere() throws ConfigException {
-        SourceConfig.ROLE.check(CONF.resolve("source.toml"), false);
-        TargetConfig.ROLE.check(CONF.resolve("target.toml"), false);
-        assertTrue(ConfigRole.of(CONF.resolve("target.toml")).isTarget());
-        assertTrue(!ConfigRole.of(CONF.resolve("source.toml")).isTarget());
+        ConfigRoles.check(SourceConfig.ROLE, CONF.resolve("source.toml"), false);
+        ConfigRoles.check(TargetConfig.ROLE, CONF.resolve("target.toml"), false);
+        assertTrue(ConfigRoles.of(CONF.resolve("target.toml")).isTarget());
+        assertTrue(!ConfigRoles.of(CONF.resolve("source.toml")).isTarget());
     }
 
     @Test

@@ -28,13 +28,14 @@ class IgnoredChecksTest {
 
     @Test
     void shouldTakeChecksThatCanBeIgnored() throws Exception {
-        TargetConfig.ROLE.check(file("ignored_checks = [\"cpu\", \"libc\"]"), false);
+        ConfigRoles.check(TargetConfig.ROLE, file("ignored_checks = [\"cpu\", \"libc\"]"), false);
     }
 
     @Test
     void shouldRefuseANameThatIsNoSuchCheck() throws Exception {
         Path file = file("ignored_checks = [\"chunk\"]");
-        ConfigException e = assertThrows(ConfigException.class, () -> TargetConfig.ROLE.check(file, false));
+        ConfigException e =
+                assertThrows(ConfigException.class, () -> ConfigRoles.check(TargetConfig.ROLE, file, false));
         assertEquals(1, e.mistakes().size());
         String mistake = e.mistakes().get(0).toString();
         assertTrue(mistake.contains("'chunk' is no check that can be ignored: cpu, libc, "), mistake);

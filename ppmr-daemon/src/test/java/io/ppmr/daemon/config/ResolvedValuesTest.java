@@ -49,7 +49,7 @@ class ResolvedValuesTest {
 
     @Test
     void shouldSayWhereEachValueCameFromWhenShown() throws ConfigException {
-        List<String> lines = squeezed(SourceConfig.ROLE.check(file, true));
+        List<String> lines = squeezed(ConfigRoles.check(SourceConfig.ROLE, file, true));
         List.of(
                         "mount = \"" + folder + "/mnt\" # " + file + ":1",
                         "work_directory = \"/var/lib/ppmr/work\" # default",
@@ -69,7 +69,7 @@ class ResolvedValuesTest {
     @Test
     void shouldMeanTheSameWhenWhatIsShownIsReadAgain() throws Exception {
         Path shown = folder.resolve("shown.toml");
-        Files.write(shown, SourceConfig.ROLE.check(file, true).lines());
+        Files.write(shown, ConfigRoles.check(SourceConfig.ROLE, file, true).lines());
         SourceConfig first = SourceConfig.load(file);
         SourceConfig second = SourceConfig.load(shown);
         assertEquals(
@@ -80,10 +80,10 @@ class ResolvedValuesTest {
         assertEquals(first.service().access(), second.service().access());
         String place = "# [^#]*$";
         assertEquals(
-                SourceConfig.ROLE.check(file, true).lines().stream()
+                ConfigRoles.check(SourceConfig.ROLE, file, true).lines().stream()
                         .map(line -> line.replaceAll(place, ""))
                         .toList(),
-                SourceConfig.ROLE.check(shown, true).lines().stream()
+                ConfigRoles.check(SourceConfig.ROLE, shown, true).lines().stream()
                         .map(line -> line.replaceAll(place, ""))
                         .toList());
     }

@@ -8,6 +8,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.jobs.ConfiguredJob;
 import io.ppmr.migration.source.Job;
+import io.ppmr.migration.source.SpareNodes;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.transport.RailSettings;
 import io.ppmr.transport.TransportChoice;
@@ -80,7 +81,13 @@ class SourceConfigTest {
         assertEquals(Duration.ofMillis(1500), config.settings().node().silenceLimit());
         assertEquals(Duration.ofMinutes(10), config.settings().limits().checkpointDeadline());
         assertEquals(Duration.ofSeconds(5), config.settings().connecting().connectDeadline());
-        assertEquals(7411, config.settings().spares().candidates().get(0).getPort());
+        assertEquals(
+                7411,
+                config.settings()
+                        .spares()
+                        .candidates(new SpareNodes.Needs("criu", 1, 0))
+                        .get(0)
+                        .getPort());
         assertEquals(2, config.settings().connecting().connections());
         assertEquals(Optional.of("solver"), config.triggerJob());
         Job job = config.jobs().get("solver").resolve();

@@ -53,10 +53,10 @@ class WrongConfigurationsTest {
         Files.setPosixFilePermissions(folder.resolve("open-key"), PosixFilePermissions.fromString("rw-r--r--"));
         Path file = Files.copy(examples().resolve(name), folder.resolve(name));
         ConfigException wrong = assertThrows(ConfigException.class, () -> {
-            if (ConfigRole.of(file).isTarget()) {
-                TargetConfig.ROLE.check(file, true);
+            if (ConfigRoles.of(file).isTarget()) {
+                ConfigRoles.check(TargetConfig.ROLE, file, true);
             } else {
-                SourceConfig.ROLE.check(file, true);
+                ConfigRoles.check(SourceConfig.ROLE, file, true);
             }
         });
         String said = wrong.mistakes().stream()

@@ -4,8 +4,11 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.node.Preparation;
+import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.MigrationSecret;
+import io.ppmr.protocol.data.MemoryWay;
 import io.ppmr.protocol.data.MessageFields;
+import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
@@ -54,7 +57,7 @@ final class OrderedMigration {
         List<InetSocketAddress> targets = order.targets();
         List<InetSocketAddress> spares = List.of();
         if (targets.isEmpty()) {
-            List<InetSocketAddress> candidates = settings.spares().candidates();
+            List<InetSocketAddress> candidates = settings.spares().candidates(needs(job, pages));
             targets = candidates.subList(0, 1);
             spares = candidates.subList(1, candidates.size());
         }
@@ -96,6 +99,14 @@ final class OrderedMigration {
                 coordinator -> coordinator.start(
                         plan.addresses(), planned, service.clock().getAsLong()),
                 reported);
+    }
+
+    /** Returns what the whole job needs at one node. Only images that a target retains wait there. */
+    private static SpareNodes.Needs needs(Job job, PageChoice pages) {
+        JobFacts whole =
+                JobProbe.together(pages.facts(), List.copyOf(pages.facts().keySet()));
+        boolean waits = whole.offer() == MemoryWay.IMAGES && job.checkpointer().readingMode() == ReadingMode.RETAINED;
+        return new SpareNodes.Needs(whole.checkpointer(), whole.residentBytes(), waits ? whole.waitingBytes() : 0);
     }
 
     private static void requireRanks(Job job) throws CheckpointException {

@@ -8,6 +8,7 @@ import java.net.InetSocketAddress;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.slf4j.Logger;
@@ -23,10 +24,11 @@ public sealed interface SpareNodes {
      * Returns the current addresses of their services. Names are looked up again. An unknown name is left out, with the
      * reason in the log.
      *
+     * @param job the needs of the job
      * @return at least one
      * @throws IOException if none is left; names the reason and the remedy
      */
-    List<InetSocketAddress> candidates() throws IOException, InterruptedException;
+    List<InetSocketAddress> candidates(Needs job) throws IOException, InterruptedException;
 
     /** Returns the addresses in their order, without those of unknown names. Throws if none is left. */
     private static List<InetSocketAddress> known(List<InetSocketAddress> addresses) throws IOException {
@@ -63,7 +65,7 @@ public sealed interface SpareNodes {
         }
 
         @Override
-        public List<InetSocketAddress> candidates() throws IOException {
+        public List<InetSocketAddress> candidates(Needs job) throws IOException {
             return known(addresses);
         }
 
@@ -89,7 +91,7 @@ public sealed interface SpareNodes {
         }
 
         @Override
-        public List<InetSocketAddress> candidates() throws IOException, InterruptedException {
+        public List<InetSocketAddress> candidates(Needs job) throws IOException, InterruptedException {
             List<InetSocketAddress> addresses = new ArrayList<>();
             for (String line : output().lines().map(String::strip).toList()) {
                 Matcher matcher = LINE.matcher(line);
@@ -120,6 +122,68 @@ public sealed interface SpareNodes {
         @Override
         public String toString() {
             return "the command " + SecretWords.hidden(command);
+        }
+    }
+
+    /**
+     * The needs of a job at the node where it continues.
+     *
+     * @param checkpointer the name of its checkpointer
+     * @param memoryBytes the memory of its processes
+     * @param stagingBytes the bytes that wait at the target until the image is complete
+     */
+    record Needs(String checkpointer, long memoryBytes, long stagingBytes) {}
+
+    /** The zones in which a found spare node may be, seen from this node. */
+    enum Zone {
+        ANY,
+        SAME,
+        OTHER
+    }
+
+    /** Finds the spare nodes for a job when its migration starts. An optional part implements it. Any thread. */
+    interface SpareFinder {
+        /**
+         * Returns nodes that have room for a job, the best first; empty if none has.
+         *
+         * @throws IOException if there is no answer; names the reason
+         */
+        List<InetSocketAddress> find(Needs job, Zone zone) throws IOException;
+    }
+
+    /**
+     * The spare nodes that a cluster's controller chooses when a migration starts.
+     *
+     * @param zone the zones in which they may be
+     * @param otherwise the spare nodes to use if no controller answers, or null for none
+     */
+    record Found(SpareFinder finder, Zone zone, Listed otherwise) implements SpareNodes {
+        @Override
+        public List<InetSocketAddress> candidates(Needs job) throws IOException {
+            List<InetSocketAddress> found;
+            try {
+                found = finder.find(job, zone);
+            } catch (IOException e) {
+                if (otherwise == null) {
+                    throw e;
+                }
+                log().warn("the spare nodes of the configuration are used: {}", e.getMessage());
+                return otherwise.candidates(job);
+            }
+            if (found.isEmpty()) {
+                throw new IOException("no node of the cluster has room for this job: " + job.checkpointer() + ", "
+                        + (job.memoryBytes() >> 20) + " MiB, zone "
+                        + zone.name().toLowerCase(Locale.ROOT)
+                        + ". Remedy: ppmr nodes shows their memory, places and states; add a spare node, or name one"
+                        + " with --to");
+            }
+            return found;
+        }
+
+        @Override
+        public String toString() {
+            return "the least loaded of the cluster"
+                    + (otherwise == null ? "" : "; if no controller answers: " + otherwise);
         }
     }
 }

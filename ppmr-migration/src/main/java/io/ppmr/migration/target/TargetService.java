@@ -105,11 +105,25 @@ public final class TargetService implements AutoCloseable {
 
     /** Returns a supplier of this node's present facts. */
     private static Supplier<NodeFacts> probe(TargetSettings settings) {
+        return probeOf(settings)::facts;
+    }
+
+    private static NodeProbe probeOf(TargetSettings settings) {
         return new NodeProbe(
                 Path.of("/"),
                 settings.transfer().stagingLimitBytes(),
                 settings.pool().chunkBytes(),
-                settings.tools().checkpointers())::facts;
+                settings.tools().checkpointers());
+    }
+
+    /** Returns what reads the facts of this node. */
+    public NodeProbe probe() {
+        return probeOf(settings);
+    }
+
+    /** Returns the number of migrations that this target can take now. */
+    public int freePlaces() {
+        return sessions.freePlaces();
     }
 
     /** Returns the sizes for {@code df}: pools and staging, with no more staging than its disk has left. */

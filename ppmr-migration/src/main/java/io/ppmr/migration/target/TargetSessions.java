@@ -179,6 +179,11 @@ final class TargetSessions {
                 && running.keySet().containsAll(incoming.keySet());
     }
 
+    /** Returns how many migrations can begin here now. */
+    int freePlaces() {
+        return freeReceiveBuffers.size();
+    }
+
     /** Returns the progress of each of them. */
     List<Arrival> arrivals() {
         return running.values().stream()

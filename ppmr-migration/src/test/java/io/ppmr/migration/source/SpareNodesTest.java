@@ -18,11 +18,13 @@ class SpareNodesTest {
     }
 
     private static List<String> candidates(SpareNodes spares) throws Exception {
-        return spares.candidates().stream().map(InetSocketAddress::toString).toList();
+        return spares.candidates(new SpareNodes.Needs("criu", 1 << 20, 0)).stream()
+                .map(InetSocketAddress::toString)
+                .toList();
     }
 
     private static String failure(SpareNodes spares) {
-        return assertThrows(IOException.class, spares::candidates).getMessage();
+        return assertThrows(IOException.class, () -> candidates(spares)).getMessage();
     }
 
     @Test

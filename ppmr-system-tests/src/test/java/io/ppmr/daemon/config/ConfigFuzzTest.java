@@ -108,11 +108,11 @@ class ConfigFuzzTest {
     }
 
     private void readSource(byte[] input) throws Exception {
-        SourceConfig.ROLE.check(file(input), false);
+        ConfigRoles.check(SourceConfig.ROLE, file(input), false);
     }
 
     private void readTarget(byte[] input) throws Exception {
-        TargetConfig.ROLE.check(file(input), false);
+        ConfigRoles.check(TargetConfig.ROLE, file(input), false);
     }
 
     @Test

@@ -1,0 +1,282 @@
+package io.ppmr.cluster;
+
+import io.ppmr.cluster.message.ClusterMessage;
+import io.ppmr.cluster.message.ControllerQuestions;
+import io.ppmr.cluster.message.Prober;
+import io.ppmr.cluster.message.QuestionListener;
+import io.ppmr.cluster.record.ServiceName;
+import io.ppmr.cluster.record.ServiceRecord;
+import io.ppmr.cluster.zookeeper.ClusterUser;
+import io.ppmr.cluster.zookeeper.ServiceSession;
+import io.ppmr.cluster.zookeeper.ServiceSession.Access;
+import io.ppmr.cluster.zookeeper.ServiceSession.Event;
+import io.ppmr.daemon.part.ServicePart.Ready;
+import io.ppmr.daemon.part.ServicePart.Side;
+import io.ppmr.linux.HostPort;
+import io.ppmr.linux.LogContext;
+import io.ppmr.linux.RareLog;
+import io.ppmr.migration.RequestException;
+import io.ppmr.migration.node.NodeGauge.NodeFigures;
+import io.ppmr.transport.auth.PeerAuthenticator;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.nio.channels.DatagramChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.security.MessageDigest;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A service's membership in a cluster: its session with the ensemble, its record there, and its answers to questions of
+ * the active controller. It joins as soon as a controller answers, and again whenever its session ended. A service
+ * works without it. It has one thread; closed by its owner.
+ */
+final class ClusterMember implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(ClusterMember.class);
+    private static final Duration JOIN_LIMIT = Duration.ofSeconds(5);
+    private static final Duration CONNECT_LIMIT = Duration.ofSeconds(15);
+    /** The time limit of the end of an earlier session. Otherwise it ends by its time-out. */
+    private static final Duration END_LIMIT = Duration.ofSeconds(5);
+    /** The interval at which the figures are compared with the record. */
+    private static final Duration REFRESH = Duration.ofMinutes(1);
+
+    private static final Duration AGAIN = Duration.ofSeconds(2);
+    private static final Duration AGAIN_LATER = Duration.ofSeconds(5);
+    private static final Duration NAME_TAKEN_AGAIN = Duration.ofSeconds(2);
+    private static final int WITNESS_PROBES = 256;
+    private static final int DIGEST_BYTES = 4;
+
+    private final ClusterKeys keys;
+    private final Ready service;
+    private final ControllerQuestions controllers;
+    private final QuestionListener listener;
+    private final ClusterUser user;
+    private final RareLog log = new RareLog(LOG::warn);
+    private final Thread thread;
+    private final CountDownLatch end = new CountDownLatch(1);
+    private volatile boolean ended;
+    private volatile String state = "not joined yet";
+
+    /** Starts to join. */
+    ClusterMember(ClusterKeys keys, PeerAuthenticator key, ControllerQuestions controllers, Ready service)
+            throws IOException {
+        this.keys = keys;
+        this.service = service;
+        this.controllers = controllers;
+        this.user = ClusterUser.service(key);
+        this.listener = new QuestionListener(keys.listen(), key, ClusterMember::answer);
+        this.thread = LogContext.thread(this::run, "ppmr-cluster");
+        thread.start();
+    }
+
+    /** Answers a controller: which of these nodes answer this one. */
+    private static ClusterMessage answer(ClusterMessage question, String peer) {
+        if (question instanceof ClusterMessage.ProbeNodes probe) {
+            try {
+                return new ClusterMessage.NodesProbed(
+                        List.copyOf(new Prober(WITNESS_PROBES).answering(probe.addresses())));
+            } catch (IOException e) {
+                return new ClusterMessage.QuestionRefused("this node cannot probe others: " + e.getMessage());
+            }
+        }
+        return new ClusterMessage.QuestionRefused(
+                "a service does not answer " + question.getClass().getSimpleName() + ": this is no controller");
+    }
+
+    /** Describes the membership, for people. Any thread. */
+    String state() {
+        return state;
+    }
+
+    private void run() {
+        Duration pause = AGAIN;
+        while (!ended) {
+            try {
+                belong();
+                pause = AGAIN;
+            } catch (IOException | RequestException e) {
+                state = "not in the cluster: " + e.getMessage();
+                log.write(String.valueOf(e.getMessage()), "this service is not in the cluster: " + e.getMessage());
+            } catch (InterruptedException e) {
+                // Only the end of the service interrupts this thread.
+                return;
+            }
+            try {
+                // Thousands of services that lost one controller must not return at one moment.
+                long jitterMs = ThreadLocalRandom.current().nextLong(pause.toMillis() / 2 + 1);
+                if (end.await(pause.toMillis() / 2 + jitterMs, TimeUnit.MILLISECONDS)) {
+                    return;
+                }
+            } catch (InterruptedException e) {
+                return;
+            }
+            pause = pause.compareTo(AGAIN_LATER) < 0 ? pause.multipliedBy(2) : AGAIN_LATER;
+        }
+    }
+
+    /** Joins, and keeps the record until the session ended. */
+    private void belong() throws IOException, RequestException, InterruptedException {
+        NodeFigures figures = service.gauge().figures();
+        String role = service.side() == Side.SOURCE ? "source" : "target";
+        ServiceName name = new ServiceName(figures.host(), role);
+        if (ServiceName.parse(name.toString()).isEmpty()) {
+            throw new IOException("the host name '" + figures.host() + "' has other characters than letters, digits,"
+                    + " '.' and '-'. Remedy: hostnamectl set-hostname NAME");
+        }
+        ClusterMessage.JoinAnswer joined = controllers.ask(
+                new ClusterMessage.Join(name.host(), role), ClusterMessage.JoinAnswer.class, JOIN_LIMIT);
+        Optional<ClusterNote> note = ClusterNote.read(service.journal());
+        requireSameCluster(note, joined);
+        Access access = new Access(joined.servers(), user, keys.session());
+        endEarlierSession(note, joined.clusterId(), access);
+        try (ServiceSession session = ServiceSession.begin(access)) {
+            session.awaitConnection(CONNECT_LIMIT);
+            new ClusterNote(joined.clusterId(), Optional.of(session.credentials())).write(service.journal());
+            keepRecord(session, name, joined, addressTowards(joined.servers()));
+        }
+    }
+
+    private void requireSameCluster(Optional<ClusterNote> note, ClusterMessage.JoinAnswer joined) throws IOException {
+        if (note.isPresent() && !note.get().clusterId().equals(joined.clusterId())) {
+            throw new IOException("the controllers manage cluster " + joined.clusterId()
+                    + ", and this service belongs to cluster " + note.get().clusterId()
+                    + ". Remedy: if the controllers lost their disk, start one with ppmr controller --adopt "
+                    + note.get().clusterId() + "; if this node moves to another cluster, remove "
+                    + service.journal().resolve("cluster"));
+        }
+    }
+
+    private void endEarlierSession(Optional<ClusterNote> note, String clusterId, Access access)
+            throws IOException, InterruptedException {
+        if (note.isPresent() && note.get().session().isPresent()) {
+            try {
+                ServiceSession.end(access, note.get().session().get(), END_LIMIT);
+            } catch (IOException e) {
+                LOG.info("the session of this service's last run ends by its time limit: {}", e.getMessage());
+            }
+            new ClusterNote(clusterId, Optional.empty()).write(service.journal());
+        }
+    }
+
+    private void keepRecord(ServiceSession session, ServiceName name, ClusterMessage.JoinAnswer joined, String own)
+            throws IOException, InterruptedException {
+        ServiceRecord written = record(own);
+        long takenSinceNs = System.nanoTime();
+        boolean isThere = false;
+        while (!ended) {
+            if (!isThere) {
+                isThere = session.write(name, written.encode(), user, joined.controllers());
+                if (isThere) {
+                    state = "in cluster " + joined.clusterId() + " as " + name;
+                    LOG.info("this service is {}", state);
+                } else {
+                    noteTaken(name, System.nanoTime() - takenSinceNs);
+                }
+            }
+            Optional<Event> event = session.await(isThere ? REFRESH : NAME_TAKEN_AGAIN);
+            if (event.isEmpty() && isThere) {
+                ServiceRecord now = record(own);
+                if (now.differsFrom(written)) {
+                    written = now;
+                    isThere = session.write(name, written.encode(), user, joined.controllers());
+                }
+            } else if (event.isPresent()) {
+                switch (event.get()) {
+                    case EXPIRED -> throw new IOException("the session with the ensemble has expired");
+                    case REFUSED -> throw new IOException("the ensemble refuses this service's key");
+                    case DISCONNECTED -> state = "without a connection to the ensemble";
+                    case CONNECTED, RECORD_CHANGED -> isThere = false;
+                }
+            }
+        }
+    }
+
+    /** A record of this name may be this service's own, of a run whose session ends by its time limit. */
+    private void noteTaken(ServiceName name, long sinceNs) {
+        if (sinceNs > keys.session().multipliedBy(2).toNanos()) {
+            state = "refused: another node named " + name.host() + " is in the cluster";
+            log.write(
+                    "taken",
+                    "another node named " + name.host() + " is in the cluster with a " + name.role()
+                            + ", so this one is refused. Remedy: give each node a name of its own");
+        }
+    }
+
+    private ServiceRecord record(String own) throws IOException {
+        NodeFigures figures = service.gauge().figures();
+        String bootId =
+                Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).strip();
+        return new ServiceRecord(
+                bootId,
+                service.listen().map(at -> address(at, own)).orElse(""),
+                address(listener.address(), own),
+                keys.zone().orElse(""),
+                ClusterPart.release(),
+                figures.memoryBytes(),
+                figures.stagingBytes(),
+                figures.places(),
+                figures.load(),
+                figures.tools(),
+                digest(figures.cpuFeatures()),
+                figures.unusable());
+    }
+
+    private static String digest(List<String> features) {
+        try {
+            byte[] digest = MessageDigest.getInstance("SHA-256")
+                    .digest(String.join(" ", features).getBytes(StandardCharsets.US_ASCII));
+            return HexFormat.of().formatHex(Arrays.copyOf(digest, DIGEST_BYTES));
+        } catch (GeneralSecurityException e) {
+            throw new IllegalStateException("SHA-256 is missing in this JDK, though every JDK must have it", e);
+        }
+    }
+
+    /** Returns an address as other nodes reach it: the wildcard address becomes this node's own. */
+    private static String address(InetSocketAddress bound, String own) {
+        String host = bound.getAddress().isAnyLocalAddress()
+                ? own
+                : bound.getAddress().getHostAddress();
+        return ControllerConfig.text(host, bound.getPort());
+    }
+
+    /** Returns this node's address on the way to the ensemble. A datagram socket finds it without sending. */
+    private static String addressTowards(List<String> servers) throws IOException {
+        for (String server : servers) {
+            Optional<InetSocketAddress> peer = HostPort.parse(server).map(HostPort::lookUp);
+            if (peer.isPresent() && !peer.get().isUnresolved()) {
+                try (DatagramChannel channel = DatagramChannel.open()) {
+                    channel.connect(peer.get());
+                    return ((InetSocketAddress) channel.getLocalAddress())
+                            .getAddress()
+                            .getHostAddress();
+                }
+            }
+        }
+        throw new IOException("no server of the ensemble is known to this node's name service: " + servers);
+    }
+
+    /** Leaves the cluster: the record goes with the session. */
+    @Override
+    public void close() throws IOException {
+        ended = true;
+        end.countDown();
+        thread.interrupt();
+        listener.close();
+        try {
+            thread.join(END_LIMIT.toMillis());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}

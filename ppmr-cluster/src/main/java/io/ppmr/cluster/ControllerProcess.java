@@ -1,0 +1,185 @@
+package io.ppmr.cluster;
+
+import io.micrometer.core.instrument.Gauge;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import io.ppmr.cluster.controller.Controller;
+import io.ppmr.cluster.message.ClusterMessage;
+import io.ppmr.cluster.message.ControllerQuestions;
+import io.ppmr.cluster.message.QuestionListener;
+import io.ppmr.cluster.record.NodeStatus;
+import io.ppmr.cluster.zookeeper.ClusterUser;
+import io.ppmr.cluster.zookeeper.ControllerStore;
+import io.ppmr.cluster.zookeeper.Ensemble;
+import io.ppmr.cluster.zookeeper.EnsembleSettings;
+import io.ppmr.daemon.control.ControlProtocol;
+import io.ppmr.daemon.control.ControlRequest;
+import io.ppmr.daemon.control.ControlServer;
+import io.ppmr.daemon.control.ControlStatus;
+import io.ppmr.daemon.metrics.MetricsEndpoint;
+import io.ppmr.daemon.service.ProcessSignals;
+import io.ppmr.daemon.service.Supervisor;
+import io.ppmr.daemon.service.Watchdog;
+import io.ppmr.linux.HostPort;
+import io.ppmr.linux.LibC;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The process of a controller, from its start until SIGTERM or SIGINT: the ensemble's server, if the cluster has its
+ * own, the controller, its listener for questions, and its control socket. The process's main thread runs it.
+ */
+final class ControllerProcess {
+    private static final Logger LOG = LoggerFactory.getLogger(ControllerProcess.class);
+    private static final int FOR_OWNER_ALONE = 077;
+    private static final Duration CONNECT_STEP = Duration.ofSeconds(1);
+
+    private final ControllerConfig config;
+    private final Optional<String> adopted;
+    private final CountDownLatch end = new CountDownLatch(1);
+
+    /** @param adopted the name of the cluster that an empty ensemble gets, or empty for a new one */
+    ControllerProcess(ControllerConfig config, Optional<String> adopted) {
+        this.config = config;
+        this.adopted = adopted;
+    }
+
+    /** Runs until a signal ends it. Calls {@code ready} when it answers questions. */
+    void run(Runnable ready) throws IOException, InterruptedException {
+        LibC.CALLS.umask(FOR_OWNER_ALONE);
+        ProcessSignals.on("TERM", end::countDown);
+        ProcessSignals.on("INT", end::countDown);
+        MeterRegistry meters = config.metrics().isPresent() ? MetricsEndpoint.registry() : new SimpleMeterRegistry();
+        ClusterUser controllerUser = ClusterUser.controller(config.controllerKey());
+        ClusterUser serviceUser = ClusterUser.service(config.key());
+        Optional<EnsembleSettings> own = config.ownServer();
+        try (MetricsEndpoint shown = MetricsEndpoint.of(config.metrics(), meters);
+                Watchdog watchdog = new Watchdog(Supervisor.of(System.getenv()));
+                Ensemble ensemble = own.isPresent()
+                        ? Ensemble.start(
+                                own.get(),
+                                List.of(controllerUser, serviceUser),
+                                ClusterUser.member(config.controllerKey()))
+                        : null;
+                Controller controller = new Controller(new Controller.ControllerSettings(
+                        config.key(),
+                        config.keys().ensemble().session(),
+                        config.keys().probeLimit()));
+                ControllerStore store = new ControllerStore(
+                        config.servers(),
+                        controllerUser,
+                        List.of(serviceUser),
+                        config.keys().ensemble().session(),
+                        ControllerConfig.text(
+                                config.host(), config.keys().listen().getPort()),
+                        controller)) {
+            describe(meters, controller);
+            if (!connect(store)) {
+                return;
+            }
+            String fresh = adopted.orElseGet(() -> UUID.randomUUID().toString());
+            String id = store.prepare(fresh, own.isPresent());
+            requireAdopted(id);
+            controller.start(store, new Controller.Entrance(id, config.servers(), List.of(controllerUser.name())));
+            try (QuestionListener questions =
+                            new QuestionListener(config.keys().listen(), config.key(), controller::answer);
+                    ControlServer control =
+                            new ControlServer(config.keys().controlSocket(), config.access(), requests(controller))) {
+                LOG.info("controller of cluster {} answers questions at {}", id, questions.address());
+                ProcessSignals.on("USR1", () -> LOG.info("state: {}", controller.summary()));
+                watchdog.ready(limit -> complaint(limit, controller, questions, control), Optional::empty);
+                ready.run();
+                end.await();
+                LOG.info("received a signal to end");
+                watchdog.stopping();
+            }
+        }
+    }
+
+    /** Waits for the ensemble, of which a majority must run. Returns false if a signal ends the process first. */
+    private boolean connect(ControllerStore store) throws InterruptedException {
+        boolean isConnected = store.connect(CONNECT_STEP);
+        while (!isConnected && end.getCount() > 0) {
+            LOG.info("waiting for a majority of the ensemble");
+            isConnected = store.awaitConnection(CONNECT_STEP.multipliedBy(5));
+        }
+        return isConnected;
+    }
+
+    private void requireAdopted(String id) throws IOException {
+        if (adopted.isPresent() && !adopted.get().equals(id)) {
+            throw new IOException("the ensemble has cluster " + id + " already, so it cannot adopt "
+                    + adopted.get() + ". Remedy: start the controller without --adopt, or with an empty "
+                    + config.keys().ensemble().data());
+        }
+    }
+
+    private static void describe(MeterRegistry meters, Controller controller) {
+        for (NodeStatus state : NodeStatus.values()) {
+            Gauge.builder("ppmr.controller.nodes", controller, one -> one.counts()
+                            .getOrDefault(state, 0))
+                    .description("Nodes of the cluster in this state.")
+                    .tag("state", state.word())
+                    .register(meters);
+        }
+        Gauge.builder("ppmr.controller.active", controller, one -> one.isActive() ? 1 : 0)
+                .description("1 if this is the active controller.")
+                .register(meters);
+    }
+
+    private static Optional<String> complaint(
+            Duration limit, Controller controller, QuestionListener questions, ControlServer control)
+            throws InterruptedException {
+        Optional<String> complaint = controller.complaint(limit);
+        if (complaint.isEmpty() && !questions.responds(limit)) {
+            complaint = Optional.of("the accept thread is stuck at " + questions.address() + " for " + limit);
+        }
+        return complaint.isPresent() ? complaint : control.complaint(limit);
+    }
+
+    private Map<String, ControlRequest<?>> requests(Controller controller) {
+        Map<String, ControlRequest<?>> requests = new HashMap<>(NodeRequests.of(question -> {
+            try {
+                ClusterMessage answer = controller.answer(question, "");
+                if (answer instanceof ClusterMessage.NotActive other
+                        && !other.active().isEmpty()) {
+                    return new ControllerQuestions(
+                                    List.of(HostPort.parse(other.active())
+                                            .orElseThrow()
+                                            .unresolved()),
+                                    config.key())
+                            .ask(question, ClusterMessage.NodeList.class, NodeRequests.LIMIT);
+                }
+                return answer;
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new IOException("the controller ends", e);
+            }
+        }));
+        requests.put(NodeRequests.OFF, NodeRequests.off(controller));
+        requests.put(
+                ControlProtocol.STATUS,
+                ControlRequest.status(() -> new ControlStatus(
+                        "controller",
+                        false,
+                        null,
+                        null,
+                        null,
+                        null,
+                        null,
+                        controller.summary().toLowerCase(Locale.ROOT),
+                        List.of(),
+                        List.of(),
+                        null)));
+        return requests;
+    }
+}

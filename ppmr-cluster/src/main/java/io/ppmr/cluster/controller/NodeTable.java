@@ -1,0 +1,452 @@
+package io.ppmr.cluster.controller;
+
+import io.ppmr.cluster.record.NodeRecord;
+import io.ppmr.cluster.record.NodeStatus;
+import io.ppmr.cluster.record.NodeView;
+import io.ppmr.cluster.record.ServiceName;
+import io.ppmr.cluster.record.ServiceRecord;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.temporal.ChronoUnit;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.random.RandomGenerator;
+
+/**
+ * The nodes of a cluster and the rules of their states, as the active controller applies them. It does no work of its
+ * own: events and the time come in, and {@link NodeAct}s go out. So tests can run any schedule. The controller's thread
+ * owns it.
+ *
+ * <p>A node without a session is probed. Only a node that neither this controller nor two other nodes can reach becomes
+ * SUSPECT. After a pause of this process, or of its connection to the ensemble, the end of a session proves nothing:
+ * for some time no node leaves its state for that reason.
+ */
+final class NodeTable {
+    /** Interval of the probes of a node that is not UP. */
+    static final Duration PROBE_AGAIN = Duration.ofSeconds(5);
+    /** The longest time in SILENT. */
+    static final Duration SILENT_LIMIT = Duration.ofSeconds(5);
+    /** The time for the answers of witnesses. */
+    static final Duration WITNESS_LIMIT = Duration.ofSeconds(2);
+    /** A node becomes SUSPECT only if so many other nodes got no answer from it. */
+    static final int WITNESSES = 2;
+
+    private static final int ASKED_WITNESSES = 4;
+    private static final double HUNDREDTHS = 100;
+
+    /** A change of a node's state. */
+    record Change(String host, NodeStatus from, NodeStatus to) {}
+
+    /** The service of a node; the record is empty if it cannot be read. */
+    private record Service(Optional<ServiceRecord> record) {}
+
+    /** A node. The table's thread owns it. */
+    private static final class Node {
+        private final String host;
+        private final Map<String, Service> services = new TreeMap<>();
+        private final Set<String> roles = new TreeSet<>();
+        private String bootId = "";
+        private String offBoot = "";
+        private String questions = "";
+        private String zone = "";
+        private NodeStatus state = NodeStatus.UP;
+        private long sinceMs;
+        private long silentNs;
+        private boolean probedOnce;
+        private boolean unprobed;
+        private long round;
+        private boolean probing;
+        private long nextProbeNs;
+        private NodeRecord written;
+
+        private Node(String host) {
+            this.host = host;
+        }
+
+        private Optional<ServiceRecord> anyRecord() {
+            return services.values().stream()
+                    .map(Service::record)
+                    .flatMap(Optional::stream)
+                    .findFirst();
+        }
+
+        private NodeRecord record() {
+            return new NodeRecord(
+                    state == NodeStatus.OFF ? offBoot : bootId,
+                    questions,
+                    zone,
+                    List.copyOf(roles),
+                    state,
+                    sinceMs,
+                    unprobed);
+        }
+    }
+
+    /** The nodes about which witnesses are asked, and their answers so far. */
+    private static final class Batch {
+        private final Map<String, Node> byAddress = new LinkedHashMap<>();
+        private final Map<Node, Long> rounds = new HashMap<>();
+        private final Map<Node, Integer> unreached = new HashMap<>();
+        private final Set<Node> reached = new HashSet<>();
+        private final Set<String> pending = new HashSet<>();
+        private long deadlineNs;
+    }
+
+    private final TreeMap<String, Node> nodes = new TreeMap<>();
+    private final Map<Long, Batch> batches = new HashMap<>();
+    private final List<Node> unanswered = new ArrayList<>();
+    private final List<NodeAct> effects = new ArrayList<>();
+    private final List<Change> changes = new ArrayList<>();
+    private final RandomGenerator random;
+    private final Duration graceTime;
+    private long graceEndNs;
+    private long lastBatch;
+    private long nowMs;
+
+    /**
+     * @param graceTime how long the end of a session proves nothing after a pause: a session's time-out and some more
+     */
+    NodeTable(RandomGenerator random, Duration graceTime) {
+        this.random = random;
+        this.graceTime = graceTime;
+    }
+
+    /** Begins with the records of an earlier active controller. */
+    void begin(Map<String, NodeRecord> records, long nowNs, long epochMs) {
+        nowMs = epochMs;
+        nodes.clear();
+        batches.clear();
+        unanswered.clear();
+        records.forEach((host, record) -> {
+            Node node = new Node(host);
+            node.bootId = record.bootId();
+            node.offBoot = record.state() == NodeStatus.OFF ? record.bootId() : "";
+            node.questions = record.questions();
+            node.zone = record.zone();
+            node.roles.addAll(record.roles());
+            // SILENT never lasts: its cause is found out again.
+            node.state = record.state() == NodeStatus.SILENT ? NodeStatus.UP : record.state();
+            node.sinceMs = record.sinceMs();
+            node.unprobed = record.unprobed();
+            node.probedOnce = true;
+            node.written = record;
+            node.nextProbeNs = nowNs;
+            nodes.put(host, node);
+        });
+        paused(nowNs);
+    }
+
+    /** Notes that this process, or its connection to the ensemble, was paused. */
+    void paused(long nowNs) {
+        graceEndNs = nowNs + graceTime.toNanos();
+    }
+
+    /** A service's record is there, or has changed. It is empty if it cannot be read. */
+    void appeared(ServiceName name, Optional<ServiceRecord> record, long nowNs, long epochMs) {
+        nowMs = epochMs;
+        Node node = nodes.computeIfAbsent(name.host(), host -> {
+            Node made = new Node(host);
+            made.sinceMs = epochMs;
+            return made;
+        });
+        boolean isNewBoot = record.isPresent() && !record.get().bootId().equals(node.bootId);
+        if (isNewBoot) {
+            node.roles.retainAll(node.services.keySet());
+            node.probedOnce = false;
+        }
+        node.services.put(name.role(), new Service(record));
+        node.roles.add(name.role());
+        record.ifPresent(known -> {
+            node.bootId = known.bootId();
+            node.questions = known.questions();
+            node.zone = known.zone();
+        });
+        if (!node.probedOnce && !node.questions.isEmpty()) {
+            node.probedOnce = true;
+            probe(node, nowNs);
+        }
+        judge(node, nowNs);
+        noteRecord(node);
+    }
+
+    /** A service's session ended. */
+    void vanished(ServiceName name, long nowNs, long epochMs) {
+        nowMs = epochMs;
+        Node node = nodes.get(name.host());
+        if (node != null && node.services.remove(name.role()) != null) {
+            judge(node, nowNs);
+            noteRecord(node);
+        }
+    }
+
+    /** The result of this controller's own probe. */
+    void probed(String host, long round, boolean answered, long nowNs, long epochMs) {
+        nowMs = epochMs;
+        Node node = nodes.get(host);
+        if (node == null || node.round != round || !node.probing) {
+            return;
+        }
+        node.probing = false;
+        if (!node.services.isEmpty()) {
+            node.unprobed = !answered;
+        } else if (answered) {
+            become(node, NodeStatus.SERVICE_DOWN);
+        } else if (node.unprobed) {
+            become(node, NodeStatus.UNKNOWN);
+        } else {
+            unanswered.add(node);
+        }
+        noteRecord(node);
+    }
+
+    /** A witness's results: the addresses that answered it, of those in the batch. Empty if it did not answer. */
+    void witnessed(long number, String witness, Optional<Set<String>> answered, long nowNs, long epochMs) {
+        nowMs = epochMs;
+        Batch batch = batches.get(number);
+        if (batch == null || !batch.pending.remove(witness)) {
+            return;
+        }
+        answered.ifPresent(addresses -> batch.byAddress.forEach((address, node) -> {
+            if (addresses.contains(address)) {
+                batch.reached.add(node);
+            } else {
+                batch.unreached.merge(node, 1, Integer::sum);
+            }
+        }));
+        if (batch.pending.isEmpty()) {
+            conclude(number, batch);
+        }
+    }
+
+    private void conclude(long number, Batch batch) {
+        batches.remove(number);
+        for (Node node : batch.byAddress.values()) {
+            if (!node.services.isEmpty() || node.round != batch.rounds.get(node) || node.state == NodeStatus.OFF) {
+                continue;
+            }
+            if (batch.reached.contains(node)) {
+                become(node, NodeStatus.SERVICE_DOWN);
+            } else {
+                become(
+                        node,
+                        batch.unreached.getOrDefault(node, 0) >= WITNESSES ? NodeStatus.SUSPECT : NodeStatus.UNKNOWN);
+            }
+            noteRecord(node);
+        }
+    }
+
+    /** Advances the time: begins probes that are due, queries witnesses, and ends what takes too long. */
+    void tick(long nowNs, long epochMs) {
+        nowMs = epochMs;
+        List.copyOf(batches.keySet()).stream()
+                .filter(number -> nowNs - batches.get(number).deadlineNs >= 0)
+                .forEach(number -> conclude(number, batches.get(number)));
+        for (Node node : nodes.values()) {
+            NodeStatus before = node.state;
+            judge(node, nowNs);
+            if (node.state == NodeStatus.SILENT && nowNs - node.silentNs >= SILENT_LIMIT.toNanos()) {
+                become(node, NodeStatus.UNKNOWN);
+            }
+            boolean isDown = node.state == NodeStatus.SERVICE_DOWN
+                    || node.state == NodeStatus.SUSPECT
+                    || node.state == NodeStatus.UNKNOWN;
+            if (isDown && node.services.isEmpty() && !node.probing && nowNs - node.nextProbeNs >= 0) {
+                probe(node, nowNs);
+            }
+            if (node.state != before) {
+                noteRecord(node);
+            }
+        }
+        askWitnesses(nowNs);
+    }
+
+    private void askWitnesses(long nowNs) {
+        unanswered.removeIf(node -> !node.services.isEmpty() || node.state == NodeStatus.OFF);
+        if (unanswered.isEmpty()) {
+            return;
+        }
+        List<Node> up = new ArrayList<>();
+        for (Node node : nodes.values()) {
+            if (node.state == NodeStatus.UP && !node.services.isEmpty() && !node.questions.isEmpty()) {
+                up.add(node);
+            }
+        }
+        Collections.shuffle(up, new java.util.Random(random.nextLong()));
+        List<NodeAct.Witness> witnesses = up.stream()
+                .limit(ASKED_WITNESSES)
+                .map(node -> new NodeAct.Witness(node.host, node.questions))
+                .toList();
+        Batch batch = new Batch();
+        batch.deadlineNs = nowNs + WITNESS_LIMIT.toNanos();
+        for (Node node : unanswered) {
+            batch.byAddress.put(node.questions, node);
+            batch.rounds.put(node, node.round);
+        }
+        unanswered.clear();
+        lastBatch++;
+        if (witnesses.size() < WITNESSES) {
+            conclude(lastBatch, batch);
+            return;
+        }
+        witnesses.forEach(witness -> batch.pending.add(witness.host()));
+        batches.put(lastBatch, batch);
+        effects.add(new NodeAct.AskWitnesses(lastBatch, List.copyOf(batch.byAddress.keySet()), witnesses));
+    }
+
+    /** Derives the state from the sessions, as far as they decide it. */
+    private void judge(Node node, long nowNs) {
+        if (!node.services.isEmpty()) {
+            boolean isWhole = node.services.keySet().containsAll(node.roles);
+            if (isWhole) {
+                become(node, NodeStatus.UP);
+            } else if (nowNs - graceEndNs >= 0) {
+                become(node, NodeStatus.SERVICE_DOWN);
+            }
+        } else if (node.state == NodeStatus.UP && nowNs - graceEndNs >= 0) {
+            become(node, NodeStatus.SILENT);
+            node.silentNs = nowNs;
+            probe(node, nowNs);
+        }
+    }
+
+    private void probe(Node node, long nowNs) {
+        node.round++;
+        node.probing = true;
+        node.nextProbeNs = nowNs + PROBE_AGAIN.toNanos();
+        effects.add(new NodeAct.Probe(node.host, node.questions, node.round));
+    }
+
+    private void become(Node node, NodeStatus state) {
+        if (node.state != state) {
+            changes.add(new Change(node.host, node.state, state));
+            node.state = state;
+            node.sinceMs = nowMs;
+        }
+    }
+
+    private void noteRecord(Node node) {
+        NodeRecord record = node.record();
+        if (node.state != NodeStatus.SILENT && !record.equals(node.written)) {
+            node.written = record;
+            effects.add(new NodeAct.Write(node.host, record));
+        }
+    }
+
+    /**
+     * Notes an operator's report that this boot of a node ended.
+     *
+     * @return why it cannot be so; empty if it was noted
+     */
+    Optional<String> turnOff(String host, long epochMs) {
+        nowMs = epochMs;
+        Node node = nodes.get(host);
+        if (node == null) {
+            return Optional.of("the cluster has no node " + host + ". Remedy: ppmr nodes shows their names");
+        }
+        if (!node.services.isEmpty()) {
+            return Optional.of("services of node " + host + " have a session now, so it is not off. Remedy: end the"
+                    + " node first");
+        }
+        node.offBoot = node.bootId;
+        become(node, NodeStatus.OFF);
+        noteRecord(node);
+        return Optional.empty();
+    }
+
+    /** Returns the boot that an operator reported as ended, if a service of it has a session nevertheless. */
+    Optional<String> returnedFromOff(String host) {
+        Node node = nodes.get(host);
+        boolean isBack =
+                node != null && !node.services.isEmpty() && !node.offBoot.isEmpty() && node.offBoot.equals(node.bootId);
+        return isBack ? Optional.of(node.offBoot) : Optional.empty();
+    }
+
+    /** Returns what must be done since the last call. */
+    List<NodeAct> takeActs() {
+        List<NodeAct> taken = List.copyOf(effects);
+        effects.clear();
+        return taken;
+    }
+
+    /** Returns the changes of states since the last call. */
+    List<Change> takeChanges() {
+        List<Change> taken = List.copyOf(changes);
+        changes.clear();
+        return taken;
+    }
+
+    /** Returns the number of nodes in each state. */
+    Map<NodeStatus, Integer> counts() {
+        Map<NodeStatus, Integer> counts = new TreeMap<>();
+        nodes.values().forEach(node -> counts.merge(node.state, 1, Integer::sum));
+        return counts;
+    }
+
+    /** Returns the state of a node. */
+    Optional<NodeStatus> state(String host) {
+        return Optional.ofNullable(nodes.get(host)).map(node -> node.state);
+    }
+
+    /** Returns the records of all targets whose node is UP, by their hosts. */
+    Map<String, ServiceRecord> targets() {
+        Map<String, ServiceRecord> targets = new HashMap<>();
+        for (Node node : nodes.values()) {
+            Service target = node.services.get("target");
+            if (target != null && node.state == NodeStatus.UP) {
+                target.record().ifPresent(record -> targets.put(node.host, record));
+            }
+        }
+        return targets;
+    }
+
+    /**
+     * Returns some nodes, in the order of their names.
+     *
+     * @param after the name behind which they begin; empty for the first
+     * @param zone their zone, or empty for any
+     * @param state their state, or empty for any
+     * @param limit how many at most
+     */
+    List<NodeView> views(String after, Optional<String> zone, Optional<NodeStatus> state, int limit) {
+        Collection<Node> behind = nodes.tailMap(after, false).values();
+        return behind.stream()
+                .filter(node -> zone.isEmpty() || zone.get().equals(node.zone))
+                .filter(node -> state.isEmpty() || state.get() == node.state)
+                .limit(limit)
+                .map(NodeTable::view)
+                .toList();
+    }
+
+    private static NodeView view(Node node) {
+        Optional<ServiceRecord> record = Optional.ofNullable(node.services.get("target"))
+                .flatMap(Service::record)
+                .or(node::anyRecord);
+        boolean isUnreadable = node.services.values().stream()
+                .anyMatch(service -> service.record().isEmpty());
+        return new NodeView(
+                node.host,
+                node.zone,
+                List.copyOf(node.services.isEmpty() ? node.roles : node.services.keySet()),
+                node.state.word(),
+                Instant.ofEpochMilli(node.sinceMs)
+                        .truncatedTo(ChronoUnit.SECONDS)
+                        .toString(),
+                record.map(ServiceRecord::memoryBytes).orElse(0L),
+                record.map(ServiceRecord::stagingBytes).orElse(0L),
+                record.map(ServiceRecord::places).orElse(0),
+                record.map(ServiceRecord::load).orElse(0) / HUNDREDTHS,
+                isUnreadable ? "?" : record.map(ServiceRecord::release).orElse(""),
+                record.map(ServiceRecord::findings).orElse(0),
+                node.unprobed);
+    }
+}

@@ -1,0 +1,2 @@
+/** An optional part of the services: a cluster that knows its nodes. */
+package io.ppmr.cluster;

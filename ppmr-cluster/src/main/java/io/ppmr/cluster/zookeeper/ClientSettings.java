@@ -1,0 +1,23 @@
+package io.ppmr.cluster.zookeeper;
+
+import org.apache.zookeeper.client.ZKClientConfig;
+
+/** Makes the configuration of a client of the ensemble, which authenticates by SASL. */
+final class ClientSettings {
+    /** DIGEST-MD5 needs it since ZooKeeper 3.9, at both ends. */
+    static final String FIPS_MODE = "zookeeper.fips-mode";
+
+    private ClientSettings() {}
+
+    /** Returns the configuration of a client that connects as {@code user}. */
+    static ZKClientConfig of(ClusterUser user) {
+        LibraryLogs.quiet();
+        ZKClientConfig settings = new ZKClientConfig();
+        settings.setProperty(ZKClientConfig.ENABLE_CLIENT_SASL_KEY, "true");
+        settings.setProperty(ZKClientConfig.LOGIN_CONTEXT_NAME_KEY, LoginEntries.ofClient(user));
+        settings.setProperty(FIPS_MODE, "false");
+        // DIGEST-MD5 does not need the server's name, and looking it up could block.
+        settings.setProperty(ZKClientConfig.ZK_SASL_CLIENT_CANONICALIZE_HOSTNAME, "false");
+        return settings;
+    }
+}

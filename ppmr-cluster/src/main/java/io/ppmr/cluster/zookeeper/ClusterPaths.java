@@ -1,0 +1,16 @@
+package io.ppmr.cluster.zookeeper;
+
+/** The places of a cluster's records in the ensemble. */
+final class ClusterPaths {
+    static final String ROOT = "/ppmr";
+    /** The random name of the cluster. */
+    static final String ID = ROOT + "/id";
+    /** The records of services, each by its service while that has a session. */
+    static final String SERVICES = ROOT + "/services";
+    /** The records of nodes, by the active controller. */
+    static final String NODES = ROOT + "/nodes";
+    /** The election of the active controller. */
+    static final String LATCH = ROOT + "/controllers";
+
+    private ClusterPaths() {}
+}

@@ -1,0 +1,262 @@
+package io.ppmr.cluster.zookeeper;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.cache.ChildData;
+import org.apache.curator.framework.recipes.cache.CuratorCache;
+import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
+import org.apache.curator.framework.state.ConnectionState;
+import org.apache.curator.retry.RetryForever;
+import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.ZooDefs.Perms;
+import org.apache.zookeeper.data.ACL;
+import org.apache.zookeeper.data.Id;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A controller's access to the ensemble: the records of services and nodes, and the election of the active controller.
+ * Its listener is called on Curator's threads. Safe for any thread; closed by its owner.
+ */
+public final class ControllerStore implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(ControllerStore.class);
+    private static final String SASL = "sasl";
+    private static final Duration CONNECT_LIMIT = Duration.ofSeconds(5);
+    private static final int RETRY_MS = 500;
+    private static final List<String> FIXED =
+            List.of(ClusterPaths.ROOT, ClusterPaths.NODES, ClusterPaths.LATCH, ClusterPaths.SERVICES);
+
+    /** Receives what happens in the ensemble. Must not block. */
+    public interface Listener {
+        /** A record of a service is there, has changed, or is gone (empty). */
+        void serviceChanged(String name, Optional<byte[]> record);
+
+        /** All records of services that were there have been reported. */
+        void servicesKnown();
+
+        /** This controller becomes the active one, or is no longer. */
+        void active(boolean isActive);
+
+        /** The connection to the ensemble was lost, or is there again. */
+        void connected(boolean isConnected);
+    }
+
+    private final CuratorFramework client;
+    private final ClusterUser controller;
+    private final List<ClusterUser> services;
+    private final Listener listener;
+    private final LeaderLatch latch;
+    private CuratorCache cache;
+
+    /**
+     * @param servers the servers, each HOST:PORT
+     * @param controller the user that it connects as
+     * @param services the users of services
+     * @param me this controller's address for questions, which services receive while it is active
+     */
+    public ControllerStore(
+            List<String> servers,
+            ClusterUser controller,
+            List<ClusterUser> services,
+            Duration session,
+            String me,
+            Listener listener) {
+        this.controller = controller;
+        this.services = List.copyOf(services);
+        this.listener = listener;
+        client = CuratorFrameworkFactory.builder()
+                .connectString(String.join(",", servers))
+                .sessionTimeoutMs(Math.toIntExact(session.toMillis()))
+                .connectionTimeoutMs(Math.toIntExact(CONNECT_LIMIT.toMillis()))
+                .retryPolicy(new RetryForever(RETRY_MS))
+                .zkClientConfig(ClientSettings.of(controller))
+                .build();
+        latch = new LeaderLatch(client, ClusterPaths.LATCH, me);
+    }
+
+    /** Connects. Returns false if no server answers within the limit; it continues to try. */
+    public boolean connect(Duration limit) throws InterruptedException {
+        client.getConnectionStateListenable()
+                .addListener((unused, state) ->
+                        listener.connected(state == ConnectionState.CONNECTED || state == ConnectionState.RECONNECTED));
+        client.start();
+        return awaitConnection(limit);
+    }
+
+    /** Waits for the connection. Returns false if no server answers within the limit. */
+    public boolean awaitConnection(Duration limit) throws InterruptedException {
+        return client.blockUntilConnected(Math.toIntExact(limit.toMillis()), TimeUnit.MILLISECONDS);
+    }
+
+    /**
+     * Makes the fixed records where they are missing, with the rights of this controller's keys.
+     *
+     * @param fresh the name of the cluster if it has none yet
+     * @param own whether the ensemble is this cluster's own, so that no other user may write anywhere in it
+     * @return the name of the cluster
+     */
+    public String prepare(String fresh, boolean own) throws IOException {
+        try {
+            for (String path : FIXED) {
+                ensure(path, new byte[0], rights(path.equals(ClusterPaths.SERVICES)));
+            }
+            ensure(ClusterPaths.ID, fresh.getBytes(StandardCharsets.US_ASCII), rights(false));
+            if (own) {
+                client.setACL().withACL(rights(false)).forPath("/");
+            }
+            return new String(client.getData().forPath(ClusterPaths.ID), StandardCharsets.US_ASCII);
+        } catch (KeeperException.NoAuthException e) {
+            throw new IOException(
+                    "the ensemble's records belong to another controller key. Remedy: give this controller the"
+                            + " controller_key_file of the others",
+                    e);
+        } catch (Exception e) {
+            throw failure("the cluster's records cannot be made", e);
+        }
+    }
+
+    private void ensure(String path, byte[] data, List<ACL> rights) throws Exception {
+        try {
+            client.create().withMode(CreateMode.PERSISTENT).withACL(rights).forPath(path, data);
+        } catch (KeeperException.NodeExistsException e) {
+            client.setACL().withACL(rights).forPath(path);
+        }
+    }
+
+    private List<ACL> rights(boolean servicesCreate) {
+        List<ACL> rights = new java.util.ArrayList<>();
+        rights.add(new ACL(Perms.ALL, new Id(SASL, controller.name())));
+        for (ClusterUser service : services) {
+            rights.add(new ACL(servicesCreate ? Perms.READ | Perms.CREATE : Perms.READ, new Id(SASL, service.name())));
+        }
+        return rights;
+    }
+
+    /** Joins the election. */
+    public void begin() throws IOException {
+        try {
+            latch.addListener(new LeaderLatchListener() {
+                @Override
+                public void isLeader() {
+                    listener.active(true);
+                }
+
+                @Override
+                public void notLeader() {
+                    listener.active(false);
+                }
+            });
+            latch.start();
+        } catch (Exception e) {
+            throw failure("the election of the active controller cannot begin", e);
+        }
+    }
+
+    /** Watches the records of all services from now on. Reports those that are there, too. */
+    public synchronized void watchServices() {
+        stopWatching();
+        cache = CuratorCache.build(client, ClusterPaths.SERVICES);
+        cache.listenable()
+                .addListener(CuratorCacheListener.builder()
+                        .forCreates(this::changed)
+                        .forChanges((before, now) -> changed(now))
+                        .forDeletes(gone -> report(gone.getPath(), Optional.empty()))
+                        .forInitialized(listener::servicesKnown)
+                        .build());
+        cache.start();
+    }
+
+    /** Ends the watch of services. */
+    public synchronized void stopWatching() {
+        if (cache != null) {
+            cache.close();
+            cache = null;
+        }
+    }
+
+    private void changed(ChildData record) {
+        report(record.getPath(), Optional.of(record.getData()));
+    }
+
+    private void report(String path, Optional<byte[]> record) {
+        if (path.startsWith(ClusterPaths.SERVICES + "/")) {
+            listener.serviceChanged(path.substring(ClusterPaths.SERVICES.length() + 1), record);
+        }
+    }
+
+    /** Returns the address of the active controller, if there is one. */
+    public Optional<String> active() throws IOException {
+        try {
+            String id = latch.getLeader().getId();
+            return id.isEmpty() ? Optional.empty() : Optional.of(id);
+        } catch (Exception e) {
+            throw failure("the active controller is unknown", e);
+        }
+    }
+
+    /** Returns the records of all nodes, by their names. */
+    public Map<String, byte[]> nodes() throws IOException {
+        try {
+            Map<String, byte[]> nodes = new HashMap<>();
+            for (String host : client.getChildren().forPath(ClusterPaths.NODES)) {
+                nodes.put(host, client.getData().forPath(ClusterPaths.NODES + "/" + host));
+            }
+            return nodes;
+        } catch (Exception e) {
+            throw failure("the records of the nodes cannot be read", e);
+        }
+    }
+
+    /** Writes the record of a node, without waiting for it. A failure is in the log. */
+    public void writeNode(String host, byte[] record) {
+        String path = ClusterPaths.NODES + "/" + host;
+        try {
+            client.create()
+                    .orSetData()
+                    .withMode(CreateMode.PERSISTENT)
+                    .withACL(rights(false))
+                    .inBackground((unused, event) -> {
+                        if (event.getResultCode() != KeeperException.Code.OK.intValue()) {
+                            LOG.warn(
+                                    "the record of node {} was not written: {}",
+                                    host,
+                                    KeeperException.Code.get(event.getResultCode()));
+                        }
+                    })
+                    .forPath(path, record);
+        } catch (Exception e) {
+            LOG.warn("the record of node {} was not written", host, e);
+        }
+    }
+
+    private static IOException failure(String what, Exception e) {
+        if (e instanceof InterruptedException) {
+            Thread.currentThread().interrupt();
+        }
+        return new IOException(what + ": " + e.getMessage(), e);
+    }
+
+    @Override
+    public void close() {
+        try {
+            if (latch.getState() == LeaderLatch.State.STARTED) {
+                latch.close();
+            }
+        } catch (IOException e) {
+            LOG.debug("leaving the election", e);
+        }
+        stopWatching();
+        client.close();
+    }
+}

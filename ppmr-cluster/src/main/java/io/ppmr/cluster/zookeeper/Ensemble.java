@@ -1,0 +1,117 @@
+package io.ppmr.cluster.zookeeper;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.List;
+import java.util.Properties;
+import org.apache.zookeeper.server.embedded.ExitHandler;
+import org.apache.zookeeper.server.embedded.ZooKeeperServerEmbedded;
+
+/**
+ * ZooKeeper's server in this process: alone, or one of three or five. It accepts authenticated sessions only, of the
+ * services and of the controllers. A process has one at most, since ZooKeeper reads properties of the process. Its
+ * owner closes it.
+ *
+ * <p>The settings follow the administrator's guide of ZooKeeper 3.9.
+ */
+public final class Ensemble implements AutoCloseable {
+    private static final Duration START_LIMIT = Duration.ofSeconds(60);
+    /** Four snapshots are kept, for an operator who must go back. */
+    private static final int SNAPSHOTS = 4;
+    /** ZooKeeper allocates its transaction log in pieces of 64 MiB unless configured otherwise. */
+    private static final int LOG_PIECE_KIB = 1024;
+
+    private final ZooKeeperServerEmbedded server;
+
+    private Ensemble(ZooKeeperServerEmbedded server) {
+        this.server = server;
+    }
+
+    /**
+     * Starts a server. A member of several starts without the others, and serves when a majority runs.
+     *
+     * @param accepted the users of sessions
+     * @param member the user that members connect as to each other
+     */
+    public static Ensemble start(EnsembleSettings settings, List<ClusterUser> accepted, ClusterUser member)
+            throws IOException {
+        LibraryLogs.quiet();
+        System.setProperty(ClientSettings.FIPS_MODE, "false");
+        System.setProperty("zookeeper.sasl.serverconfig", LoginEntries.ofServer("ppmr-server", accepted));
+        Path data = settings.data();
+        Files.createDirectories(
+                data, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+        Properties properties = properties(settings);
+        if (!settings.members().isEmpty()) {
+            addMembers(settings, member, properties);
+            Files.writeString(data.resolve("myid"), Integer.toString(settings.me()), StandardCharsets.US_ASCII);
+        }
+        try {
+            ZooKeeperServerEmbedded server = ZooKeeperServerEmbedded.builder()
+                    .baseDir(data)
+                    .configuration(properties)
+                    .exitHandler(ExitHandler.LOG_ONLY)
+                    .build();
+            server.start(START_LIMIT.toMillis());
+            return new Ensemble(server);
+        } catch (IOException e) {
+            throw e;
+        } catch (Exception e) {
+            throw new IOException(
+                    "the server of the ensemble does not start at " + settings.client() + ": " + e
+                            + ". Remedy: free its ports, or name others (client_port, quorum_port, election_port)",
+                    e);
+        }
+    }
+
+    private static Properties properties(EnsembleSettings settings) {
+        Properties properties = new Properties();
+        properties.setProperty("dataDir", settings.data().toString());
+        properties.setProperty("clientPort", Integer.toString(settings.client().getPort()));
+        properties.setProperty(
+                "clientPortAddress", settings.client().getAddress().getHostAddress());
+        properties.setProperty("tickTime", Long.toString(settings.tick().toMillis()));
+        // Many nodes may have one address, behind a translation of addresses.
+        properties.setProperty("maxClientCnxns", "0");
+        properties.setProperty("preAllocSize", Integer.toString(LOG_PIECE_KIB));
+        properties.setProperty("forceSync", "yes");
+        properties.setProperty("autopurge.snapRetainCount", Integer.toString(SNAPSHOTS));
+        properties.setProperty("autopurge.purgeInterval", "1");
+        properties.setProperty("admin.enableServer", "false");
+        properties.setProperty("4lw.commands.whitelist", "");
+        properties.setProperty("fips-mode", "false");
+        properties.setProperty("authProvider.sasl", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider");
+        // A client whose own set-up of SASL fails would go on without authentication.
+        properties.setProperty("sessionRequireClientSASLAuth", "true");
+        return properties;
+    }
+
+    private static void addMembers(EnsembleSettings settings, ClusterUser member, Properties properties) {
+        for (int i = 0; i < settings.members().size(); i++) {
+            String host = settings.members().get(i);
+            properties.setProperty(
+                    "server." + (i + 1),
+                    (host.contains(":") ? "[" + host + "]" : host) + ":"
+                            + settings.quorumPorts().leader() + ":"
+                            + settings.quorumPorts().election());
+        }
+        properties.setProperty("initLimit", "10");
+        properties.setProperty("syncLimit", "5");
+        properties.setProperty("standaloneEnabled", "false");
+        properties.setProperty("quorum.auth.enableSasl", "true");
+        properties.setProperty("quorum.auth.learnerRequireSasl", "true");
+        properties.setProperty("quorum.auth.serverRequireSasl", "true");
+        properties.setProperty("quorum.auth.learner.saslLoginContext", LoginEntries.ofClient(member));
+        properties.setProperty(
+                "quorum.auth.server.saslLoginContext", LoginEntries.ofServer("ppmr-quorum", List.of(member)));
+    }
+
+    @Override
+    public void close() {
+        server.close();
+    }
+}

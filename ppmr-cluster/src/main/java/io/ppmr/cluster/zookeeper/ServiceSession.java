@@ -1,0 +1,203 @@
+package io.ppmr.cluster.zookeeper;
+
+import io.ppmr.cluster.record.ServiceName;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.WatchedEvent;
+import org.apache.zookeeper.Watcher;
+import org.apache.zookeeper.ZooDefs.Perms;
+import org.apache.zookeeper.ZooKeeper;
+import org.apache.zookeeper.client.ConnectStringParser;
+import org.apache.zookeeper.client.StaticHostProvider;
+import org.apache.zookeeper.data.ACL;
+import org.apache.zookeeper.data.Id;
+import org.apache.zookeeper.data.Stat;
+
+/**
+ * A service's session with the ensemble, and its record there. The record exists while the session does. ZooKeeper's
+ * client reconnects to any server until the session has expired. The caller's thread owns it, and waits for its events.
+ */
+public final class ServiceSession implements AutoCloseable {
+    private static final String SASL = "sasl";
+
+    /** An event of the session or of its record. */
+    public enum Event {
+        CONNECTED,
+        DISCONNECTED,
+        /** The session is over, and so is this object. */
+        EXPIRED,
+        /** The server refuses the user. */
+        REFUSED,
+        /** The record was removed, or replaced. */
+        RECORD_CHANGED
+    }
+
+    /**
+     * The credentials by which a session can be continued.
+     *
+     * @param id its number
+     * @param password its password, a secret, in hexadecimal digits
+     */
+    public record Credentials(long id, String password) {
+        @Override
+        public String toString() {
+            return "session " + Long.toHexString(id);
+        }
+    }
+
+    /** The servers, and the user and the time-out of a session with them. */
+    public record Access(List<String> servers, ClusterUser user, Duration sessionTimeout) {
+        public Access {
+            servers = List.copyOf(servers);
+        }
+    }
+
+    private final BlockingQueue<Event> events = new LinkedBlockingQueue<>();
+    private final ZooKeeper client;
+
+    private ServiceSession(Access access, Optional<Credentials> earlier) throws IOException {
+        String servers = String.join(",", access.servers());
+        int timeoutMs = Math.toIntExact(access.sessionTimeout().toMillis());
+        client = earlier.isEmpty()
+                ? new ZooKeeper(servers, timeoutMs, this::onEvent, false, ClientSettings.of(access.user()))
+                : new ZooKeeper(
+                        servers,
+                        timeoutMs,
+                        this::onEvent,
+                        earlier.get().id(),
+                        HexFormat.of().parseHex(earlier.get().password()),
+                        false,
+                        new StaticHostProvider(new ConnectStringParser(servers).getServerAddresses()),
+                        ClientSettings.of(access.user()));
+    }
+
+    /** Begins a session. {@link #awaitConnection} follows. */
+    public static ServiceSession begin(Access access) throws IOException {
+        return new ServiceSession(access, Optional.empty());
+    }
+
+    /**
+     * Ends the session of an earlier run of a service, which removes its record. Needs no right to delete it.
+     *
+     * @param limit how long to wait for the ensemble
+     */
+    public static void end(Access access, Credentials earlier, Duration limit)
+            throws IOException, InterruptedException {
+        try (ServiceSession session = new ServiceSession(access, Optional.of(earlier))) {
+            session.awaitConnection(limit);
+        } catch (SessionExpiredException e) {
+            // It was over before, and its record with it.
+            return;
+        }
+    }
+
+    /** The session is over. */
+    public static final class SessionExpiredException extends IOException {
+        private static final long serialVersionUID = 1;
+
+        SessionExpiredException() {
+            super("the session with the ensemble has expired");
+        }
+    }
+
+    private void onEvent(WatchedEvent event) {
+        switch (event.getState()) {
+            case SyncConnected, SaslAuthenticated, ConnectedReadOnly -> {
+                if (event.getType() == Watcher.Event.EventType.None) {
+                    // A session is used only once it is authenticated.
+                    if (event.getState() == Watcher.Event.KeeperState.SaslAuthenticated) {
+                        events.add(Event.CONNECTED);
+                    }
+                } else {
+                    events.add(Event.RECORD_CHANGED);
+                }
+            }
+            case Disconnected -> events.add(Event.DISCONNECTED);
+            case Expired, Closed -> events.add(Event.EXPIRED);
+            case AuthFailed -> events.add(Event.REFUSED);
+            default -> events.add(Event.DISCONNECTED);
+        }
+    }
+
+    /** Waits until the session is there. */
+    public void awaitConnection(Duration limit) throws IOException, InterruptedException {
+        long endNs = System.nanoTime() + limit.toNanos();
+        for (long leftNs = limit.toNanos(); leftNs > 0; leftNs = endNs - System.nanoTime()) {
+            Event event = events.poll(leftNs, TimeUnit.NANOSECONDS);
+            if (event == Event.CONNECTED) {
+                return;
+            }
+            if (event == Event.EXPIRED) {
+                throw new SessionExpiredException();
+            }
+            if (event == Event.REFUSED) {
+                throw new IOException(
+                        "the ensemble refuses this service's key. Remedy: give this node the cluster's" + " key_file");
+            }
+        }
+        throw new IOException("no server of the ensemble answers within " + limit.toSeconds() + " s");
+    }
+
+    /** Waits for the next event. Returns empty after the limit. */
+    public Optional<Event> await(Duration limit) throws InterruptedException {
+        return Optional.ofNullable(events.poll(limit.toNanos(), TimeUnit.NANOSECONDS));
+    }
+
+    /** Returns what a later run of the service needs to end this session. */
+    public Credentials credentials() {
+        return new Credentials(client.getSessionId(), HexFormat.of().formatHex(client.getSessionPasswd()));
+    }
+
+    /**
+     * Writes this service's record, and watches it.
+     *
+     * @param controllers the users that may read it
+     * @return false if a session of another service has a record of this name
+     */
+    public boolean write(ServiceName name, byte[] record, ClusterUser own, List<String> controllers)
+            throws IOException, InterruptedException {
+        String path = ClusterPaths.SERVICES + "/" + name;
+        try {
+            Stat found = client.exists(path, true);
+            if (found == null) {
+                client.create(path, record, rights(own, controllers), CreateMode.EPHEMERAL);
+                return client.exists(path, true) != null;
+            }
+            if (found.getEphemeralOwner() != client.getSessionId()) {
+                return false;
+            }
+            client.setData(path, record, -1);
+            // The write itself is an event of the watch, and uses it up.
+            client.exists(path, true);
+            return true;
+        } catch (KeeperException.NodeExistsException e) {
+            return false;
+        } catch (KeeperException.SessionExpiredException e) {
+            throw (IOException) new SessionExpiredException().initCause(e);
+        } catch (KeeperException e) {
+            throw new IOException("the record of this service cannot be written: " + e.getMessage(), e);
+        }
+    }
+
+    private static List<ACL> rights(ClusterUser own, List<String> controllers) {
+        List<ACL> rights = new ArrayList<>();
+        rights.add(new ACL(Perms.READ | Perms.WRITE, new Id(SASL, own.name())));
+        controllers.forEach(user -> rights.add(new ACL(Perms.ALL, new Id(SASL, user))));
+        return rights;
+    }
+
+    /** Ends the session, and so removes the record. Waits some seconds at most for the ensemble. */
+    @Override
+    public void close() throws InterruptedException {
+        client.close(2000);
+    }
+}

@@ -1,0 +1,2 @@
+/** The ensemble: ZooKeeper and Curator, which no other package uses. */
+package io.ppmr.cluster.zookeeper;

@@ -1,0 +1,229 @@
+package io.ppmr.cluster.zookeeper;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.cluster.message.ClusterMessage;
+import io.ppmr.cluster.message.ControllerQuestions;
+import io.ppmr.cluster.message.NoControllerException;
+import io.ppmr.cluster.record.NodeView;
+import io.ppmr.cluster.record.ServiceName;
+import io.ppmr.cluster.testbed.ClusterNodes;
+import io.ppmr.daemon.config.KeyFile;
+import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.ServiceProcess;
+import io.ppmr.testbed.Testbed;
+import io.ppmr.transport.auth.PreSharedKey;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.KeeperException.NoAuthException;
+import org.apache.zookeeper.Watcher.Event.KeeperState;
+import org.apache.zookeeper.ZooDefs.Ids;
+import org.apache.zookeeper.ZooKeeper;
+import org.apache.zookeeper.client.ZKClientConfig;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.function.Executable;
+
+/** Attacks on a controller: by peers without a key, with a wrong key, and with the key of services. */
+@Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class ClusterAttackIT {
+    private static final Duration LIMIT = Duration.ofSeconds(10);
+    private static final int SESSION_MS = 4000;
+    private static final int IDLE_CONNECTIONS = 512;
+
+    private static Testbed testbed;
+    private static Path socket;
+    private static PreSharedKey key;
+    private static PreSharedKey wrongKey;
+    private static InetSocketAddress questions;
+    private static String server;
+    private static int clientPort;
+
+    @BeforeAll
+    static void start() throws Exception {
+        testbed = Testbed.create("cluster-attack");
+        Path folder = testbed.folder();
+        for (String name : List.of("key", "controller-key", "wrong-key")) {
+            KeyFile.create(folder.resolve(name));
+        }
+        key = PreSharedKey.load(folder.resolve("key"));
+        wrongKey = PreSharedKey.load(folder.resolve("wrong-key"));
+        questions = new InetSocketAddress(InetAddress.getLoopbackAddress(), freePort());
+        clientPort = freePort();
+        server = "127.0.0.1:" + clientPort;
+        socket = folder.resolve("controller.sock");
+        testbed.add(ServiceProcess.start("controller", folder, """
+                listen = "127.0.0.1:%d"
+                client_port = %d
+                key_file = "key"
+                controller_key_file = "controller-key"
+                data = "data"
+                control_socket = "%s"
+                tick = "500ms"
+                session = "2s"
+                """.formatted(questions.getPort(), clientPort, socket)));
+    }
+
+    private static int freePort() throws IOException {
+        try (ServerSocket free = new ServerSocket(0)) {
+            return free.getLocalPort();
+        }
+    }
+
+    @AfterAll
+    static void end() throws IOException {
+        if (testbed != null) {
+            testbed.close();
+        }
+    }
+
+    private static ServiceSession.Access access(PreSharedKey with) {
+        return new ServiceSession.Access(List.of(server), ClusterUser.service(with), Duration.ofMillis(SESSION_MS));
+    }
+
+    /** A session of the services' user, with all that ZooKeeper's own client can do. */
+    private static ZooKeeper serviceClient() throws Exception {
+        CountDownLatch authenticated = new CountDownLatch(1);
+        ZooKeeper client = new ZooKeeper(
+                server,
+                SESSION_MS,
+                event -> {
+                    if (event.getState() == KeeperState.SaslAuthenticated) {
+                        authenticated.countDown();
+                    }
+                },
+                ClientSettings.of(ClusterUser.service(key)));
+        assertTrue(authenticated.await(LIMIT.toSeconds(), TimeUnit.SECONDS), "the services' key is valid");
+        return client;
+    }
+
+    @Test
+    void shouldAnswerNoQuestionWhenTheKeyIsWrong() throws Exception {
+        ControllerQuestions wrong = new ControllerQuestions(List.of(questions), wrongKey);
+        NoControllerException refused = assertThrows(
+                NoControllerException.class,
+                () -> wrong.ask(new ClusterMessage.Join("n1", "target"), ClusterMessage.JoinAnswer.class, LIMIT));
+        assertTrue(refused.getMessage().contains("key"), refused.getMessage());
+    }
+
+    @Test
+    void shouldRefuseTheSessionWhenTheKeyIsWrong() throws Exception {
+        try (ServiceSession session = ServiceSession.begin(access(wrongKey))) {
+            assertThrows(IOException.class, () -> session.awaitConnection(Duration.ofSeconds(3)));
+        }
+    }
+
+    @Test
+    void shouldDoNothingForAClientWithoutAuthentication() throws Exception {
+        ZKClientConfig without = new ZKClientConfig();
+        without.setProperty(ZKClientConfig.ENABLE_CLIENT_SASL_KEY, "false");
+        ZooKeeper client = new ZooKeeper(server, SESSION_MS, event -> {}, without);
+        try {
+            assertThrows(KeeperException.class, () -> client.getChildren("/", false));
+            assertThrows(
+                    KeeperException.class,
+                    () -> client.create("/x", new byte[0], Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT));
+        } finally {
+            client.close(1000);
+        }
+    }
+
+    @Test
+    void shouldChangeNothingOfTheControllersWhenTheServicesKeyIsUsed() throws Exception {
+        ZooKeeper client = serviceClient();
+        ServiceSession victim = ServiceSession.begin(access(key));
+        try {
+            victim.awaitConnection(LIMIT);
+            assertTrue(victim.write(
+                    new ServiceName("victim", "target"),
+                    "no record".getBytes(StandardCharsets.US_ASCII),
+                    ClusterUser.service(key),
+                    List.of()));
+            byte[] evil = "evil".getBytes(StandardCharsets.US_ASCII);
+            for (Executable attack : List.<Executable>of(
+                    () -> client.setData(ClusterPaths.ID, evil, -1),
+                    () -> client.setData(ClusterPaths.SERVICES, evil, -1),
+                    () -> client.delete(ClusterPaths.ID, -1),
+                    () -> client.delete(ClusterPaths.SERVICES + "/victim.target", -1),
+                    () -> client.setACL(ClusterPaths.ID, Ids.OPEN_ACL_UNSAFE, -1),
+                    () -> client.setACL(ClusterPaths.SERVICES, Ids.OPEN_ACL_UNSAFE, -1),
+                    () -> client.create(ClusterPaths.NODES + "/x", evil, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT),
+                    () -> client.create(ClusterPaths.LATCH + "/x", evil, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT),
+                    () -> client.create("/x", evil, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT))) {
+                assertThrows(NoAuthException.class, attack);
+            }
+        } finally {
+            victim.close();
+            client.close(1000);
+        }
+    }
+
+    @Test
+    void shouldShowARecordThatCannotBeReadAndIgnoreNamesOfOtherForms() throws Exception {
+        ZooKeeper client = serviceClient();
+        try {
+            for (String name : List.of("long.target", "-.target", "no-role")) {
+                client.create(
+                        ClusterPaths.SERVICES + "/" + name,
+                        new byte[100_000],
+                        Ids.OPEN_ACL_UNSAFE,
+                        CreateMode.EPHEMERAL);
+            }
+            Conditions.until(LIMIT, "the unreadable record is shown", () -> hosts().contains("long"));
+            assertEquals(
+                    Optional.of("?"),
+                    ClusterNodes.nodes(socket).stream()
+                            .filter(node -> node.host().equals("long"))
+                            .map(NodeView::release)
+                            .findFirst());
+            assertFalse(hosts().contains("-"));
+            assertFalse(hosts().contains("no-role"));
+        } finally {
+            client.close(1000);
+        }
+    }
+
+    private static List<String> hosts() throws Exception {
+        return ClusterNodes.nodes(socket).stream().map(NodeView::host).toList();
+    }
+
+    @Test
+    void shouldServeServicesBesideIdleConnections() throws Exception {
+        List<Socket> idle = new ArrayList<>();
+        try {
+            for (int i = 0; i < IDLE_CONNECTIONS; i++) {
+                idle.add(new Socket(questions.getAddress(), questions.getPort()));
+                idle.add(new Socket(questions.getAddress(), clientPort));
+            }
+            ClusterMessage.JoinAnswer joined = new ControllerQuestions(List.of(questions), key)
+                    .ask(new ClusterMessage.Join("n1", "target"), ClusterMessage.JoinAnswer.class, LIMIT);
+            assertEquals(List.of(server), joined.servers());
+            try (ServiceSession session = ServiceSession.begin(access(key))) {
+                session.awaitConnection(LIMIT);
+            }
+            ClusterNodes.nodes(socket);
+        } finally {
+            for (Socket one : idle) {
+                one.close();
+            }
+        }
+    }
+}

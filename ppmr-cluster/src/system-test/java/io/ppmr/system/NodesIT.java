@@ -1,0 +1,181 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.cluster.record.NodeView;
+import io.ppmr.cluster.testbed.ClusterNodes;
+import io.ppmr.cluster.testbed.ClusterNodes.ClusterNode;
+import io.ppmr.testbed.Patience;
+import io.ppmr.testbed.ServiceProcess;
+import io.ppmr.testbed.Testbed;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.MethodOrderer;
+import org.junit.jupiter.api.Order;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestMethodOrder;
+import org.junit.jupiter.api.Timeout;
+
+/** A cluster of four nodes and one controller: what {@code ppmr nodes} shows of services and nodes that are lost. */
+@Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@TestMethodOrder(MethodOrderer.OrderAnnotation.class)
+class NodesIT {
+    private static final Duration SESSION = Duration.ofSeconds(2);
+    private static final Duration TICK = Duration.ofMillis(500);
+    /** A session's end, a probe and the witnesses' answers. */
+    private static final Duration SHOWN = SESSION.plus(TICK.multipliedBy(2)).plus(Duration.ofSeconds(6));
+
+    private static final Duration GRACE = SESSION.plus(Duration.ofSeconds(10));
+    private static final Duration START = Duration.ofSeconds(60);
+
+    private static Testbed testbed;
+    private static ClusterNode control;
+    private static ServiceProcess controller;
+    private static final List<ClusterNode> NODES = new ArrayList<>();
+    private static final Map<ClusterNode, ServiceProcess> TARGETS = new HashMap<>();
+
+    @BeforeAll
+    static void start() throws Exception {
+        Assumptions.assumeTrue(
+                Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "needs root: nodes are namespaces");
+        testbed = Testbed.create("nodes");
+        ClusterNodes cluster = new ClusterNodes(testbed, TICK.toMillis() + "ms", SESSION.toSeconds() + "s");
+        control = cluster.add("control");
+        controller = control.controller("");
+        for (int i = 1; i <= 4; i++) {
+            ClusterNode node = cluster.add("n" + i);
+            NODES.add(node);
+            TARGETS.put(node, target(node));
+        }
+        for (ClusterNode node : NODES) {
+            await(node, "up", START);
+        }
+    }
+
+    private static ServiceProcess target(ClusterNode node) throws Exception {
+        return node.beginTarget(ClusterNodes.quoted(control), "", ClusterNodes.noCheckpointer());
+    }
+
+    @AfterAll
+    static void end() throws Exception {
+        if (testbed != null) {
+            testbed.close();
+        }
+    }
+
+    private static void await(ClusterNode node, String state, Duration limit) throws Exception {
+        try {
+            ClusterNodes.await(control.socket("controller"), node, state, limit);
+        } catch (Exception e) {
+            throw new AssertionError(e.getMessage() + "; the controller's log ends:\n" + controller.logEnd(30), e);
+        }
+    }
+
+    @Test
+    @Order(1)
+    void shouldShowEachNodeWithItsFiguresAtEachService() throws Exception {
+        List<NodeView> shown = ClusterNodes.nodes(NODES.get(0).socket("target"));
+        assertEquals(4, shown.size(), shown.toString());
+        for (NodeView node : shown) {
+            assertEquals("up", node.state());
+            assertEquals(List.of("target"), node.roles());
+            assertTrue(node.memoryBytes() > 0, node.toString());
+            assertTrue(node.places() > 0, node.toString());
+            assertNotEquals("?", node.release());
+        }
+        PpmrCommand listed = PpmrCommand.run(
+                "nodes", "--socket", control.socket("controller").toString(), "--state", "up");
+        assertEquals(0, listed.exitCode(), listed.said());
+        assertTrue(listed.said().contains("n3"), listed.said());
+    }
+
+    @Test
+    @Order(2)
+    void shouldBeServiceDownWhenAServiceIsKilledAndUpWhenItIsBack() throws Exception {
+        ClusterNode node = NODES.get(1);
+        TARGETS.get(node).kill();
+        await(node, "service-down", SHOWN);
+        node.stop(TARGETS.get(node));
+        TARGETS.put(node, target(node));
+        await(node, "up", START);
+    }
+
+    @Test
+    @Order(3)
+    void shouldBeSuspectWhenItsCableIsCutAndUpWhenItIsMended() throws Exception {
+        ClusterNode node = NODES.get(2);
+        node.cable(false);
+        await(node, "suspect", SHOWN);
+        assertEquals("up", ClusterNodes.state(control.socket("controller"), NODES.get(0)));
+        node.cable(true);
+        await(node, "up", START);
+    }
+
+    /** Its sessions end while it sleeps, and none of the nodes is silent. */
+    @Test
+    @Order(4)
+    void shouldSuspectNoNodeWhenTheControllerWasFrozen() throws Exception {
+        controller.freeze();
+        LockSupport.parkNanos(Duration.ofSeconds(6).toNanos());
+        controller.thaw();
+        long endNs = System.nanoTime() + Patience.of(Duration.ofSeconds(8)).toNanos();
+        while (System.nanoTime() - endNs < 0) {
+            for (ClusterNode node : NODES) {
+                assertEquals("up", ClusterNodes.state(control.socket("controller"), node), controller.logEnd(20));
+            }
+            LockSupport.parkNanos(TICK.toNanos());
+        }
+    }
+
+    @Test
+    @Order(5)
+    void shouldKnowItsNodesWithoutTheirRestartWhenTheControllerIsBack() throws Exception {
+        String before = Files.readString(NODES.get(0).folder().resolve("target-journal/cluster"));
+        controller.kill();
+        control.stop(controller);
+        controller = control.controller("");
+        for (ClusterNode node : NODES) {
+            await(node, "up", START);
+        }
+        String after = Files.readString(NODES.get(0).folder().resolve("target-journal/cluster"));
+        assertEquals(before.lines().findFirst(), after.lines().findFirst());
+        assertTrue(TARGETS.values().stream().allMatch(ServiceProcess::isAlive));
+    }
+
+    @Test
+    @Order(6)
+    void shouldBeSuspectWhenANodeIsLostAndOffWhenAnOperatorReportsIt() throws Exception {
+        ClusterNode node = NODES.get(3);
+        node.node().kill();
+        // The controller came back a moment ago, so the end of a session proves nothing at first.
+        await(node, "suspect", SHOWN.plus(GRACE));
+        PpmrCommand off = PpmrCommand.run(
+                "nodes",
+                "off",
+                node.host(),
+                "--socket",
+                control.socket("controller").toString());
+        assertEquals(0, off.exitCode(), off.said());
+        await(node, "off", SHOWN);
+        PpmrCommand alive = PpmrCommand.run(
+                "nodes",
+                "off",
+                NODES.get(0).host(),
+                "--socket",
+                control.socket("controller").toString());
+        assertEquals(4, alive.exitCode(), alive.said());
+        assertTrue(alive.said().contains("have a session now"), alive.said());
+    }
+}

@@ -1,0 +1,328 @@
+package io.ppmr.cluster.controller;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.cluster.record.NodeRecord;
+import io.ppmr.cluster.record.NodeStatus;
+import io.ppmr.cluster.record.ServiceName;
+import io.ppmr.cluster.record.ServiceRecord;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.SplittableRandom;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import org.junit.jupiter.api.Test;
+
+/** The rules of nodes' states, in time that the test advances. */
+class NodeTableTest {
+    private static final Duration GRACE = Duration.ofSeconds(25);
+    private static final long TICK_NS = Duration.ofMillis(500).toNanos();
+    private static final String BOOT = "0123abcd-0123-0123-0123-00000000000";
+
+    /** A cluster whose network is a set of nodes that answer. Probes and questions are answered at the next tick. */
+    private static final class Cluster {
+        private final NodeTable table;
+        private final Set<String> answering = new HashSet<>();
+        private final Set<String> muteWitnesses = new HashSet<>();
+        private final Map<String, NodeRecord> kept = new HashMap<>();
+        private final List<NodeTable.Change> changes = new ArrayList<>();
+        private long nowNs = 1;
+        private boolean controllerIsCut;
+
+        private Cluster(long seed, int nodes) {
+            table = new NodeTable(new SplittableRandom(seed), GRACE);
+            table.begin(Map.of(), nowNs, 1);
+            for (int i = 1; i <= nodes; i++) {
+                come("n" + i, 1);
+            }
+            pass(GRACE.plus(Duration.ofSeconds(1)));
+            changes.clear();
+        }
+
+        private static String address(String host) {
+            return "10.0.0." + host.substring(1) + ":40000";
+        }
+
+        private void come(String host, int boot) {
+            answering.add(address(host));
+            table.appeared(
+                    new ServiceName(host, "target"),
+                    Optional.of(new ServiceRecord(
+                            BOOT + boot,
+                            "10.0.0." + host.substring(1) + ":7411",
+                            address(host),
+                            "",
+                            "0.3.0",
+                            1,
+                            1,
+                            1,
+                            0,
+                            List.of("criu"),
+                            "00",
+                            0)),
+                    nowNs,
+                    nowNs / 1_000_000);
+        }
+
+        private void lose(String host) {
+            answering.remove(address(host));
+            end(host);
+        }
+
+        private void end(String host) {
+            table.vanished(new ServiceName(host, "target"), nowNs, nowNs / 1_000_000);
+        }
+
+        private void pass(Duration time) {
+            for (long endNs = nowNs + time.toNanos(); nowNs < endNs; nowNs += TICK_NS) {
+                table.tick(nowNs, nowNs / 1_000_000);
+                carryOut();
+            }
+        }
+
+        private void carryOut() {
+            for (NodeAct effect : table.takeActs()) {
+                if (effect instanceof NodeAct.Probe probe) {
+                    table.probed(
+                            probe.host(),
+                            probe.round(),
+                            !controllerIsCut && answering.contains(probe.address()),
+                            nowNs,
+                            nowNs / 1_000_000);
+                } else if (effect instanceof NodeAct.AskWitnesses ask) {
+                    ask.witnesses().forEach(witness -> answer(ask, witness));
+                } else if (effect instanceof NodeAct.Write write) {
+                    kept.put(write.host(), write.record());
+                }
+            }
+            changes.addAll(table.takeChanges());
+        }
+
+        private void answer(NodeAct.AskWitnesses ask, NodeAct.Witness witness) {
+            boolean isMute = controllerIsCut || muteWitnesses.contains(witness.host());
+            Set<String> seen = new HashSet<>(ask.addresses());
+            seen.retainAll(answering);
+            table.witnessed(
+                    ask.batch(),
+                    witness.host(),
+                    isMute ? Optional.empty() : Optional.of(seen),
+                    nowNs,
+                    nowNs / 1_000_000);
+        }
+
+        private NodeStatus state(String host) {
+            return table.state(host).orElseThrow();
+        }
+    }
+
+    @Test
+    void shouldBeServiceDownWhenItsKernelAnswersAndUpWhenItsServiceIsBack() {
+        Cluster cluster = new Cluster(1, 4);
+        cluster.end("n2");
+        cluster.pass(Duration.ofSeconds(2));
+        assertEquals(NodeStatus.SERVICE_DOWN, cluster.state("n2"));
+        cluster.come("n2", 1);
+        assertEquals(NodeStatus.UP, cluster.state("n2"));
+    }
+
+    @Test
+    void shouldBeSuspectWhenTwoOtherNodesGetNoAnswerToo() {
+        Cluster cluster = new Cluster(2, 4);
+        cluster.lose("n3");
+        cluster.pass(NodeTable.SILENT_LIMIT);
+        assertEquals(NodeStatus.SUSPECT, cluster.state("n3"));
+        assertEquals(NodeStatus.UP, cluster.state("n1"));
+        // Its cable is mended: the kernel answers, then the service returns.
+        cluster.answering.add(Cluster.address("n3"));
+        cluster.pass(NodeTable.PROBE_AGAIN.plus(Duration.ofSeconds(1)));
+        assertEquals(NodeStatus.SERVICE_DOWN, cluster.state("n3"));
+    }
+
+    @Test
+    void shouldBeUnknownWhenTooFewNodesCanConfirmIt() {
+        Cluster cluster = new Cluster(3, 2);
+        cluster.lose("n1");
+        cluster.pass(NodeTable.SILENT_LIMIT);
+        assertEquals(NodeStatus.UNKNOWN, cluster.state("n1"));
+        Cluster mute = new Cluster(3, 4);
+        mute.muteWitnesses.addAll(List.of("n1", "n2"));
+        mute.lose("n4");
+        mute.pass(NodeTable.SILENT_LIMIT);
+        assertEquals(NodeStatus.UNKNOWN, mute.state("n4"));
+    }
+
+    @Test
+    void shouldSuspectNoNodeWhenTheControllerIsCutFromAll() {
+        Cluster cluster = new Cluster(4, 6);
+        cluster.controllerIsCut = true;
+        for (int i = 1; i <= 6; i++) {
+            cluster.end("n" + i);
+        }
+        cluster.pass(Duration.ofMinutes(1));
+        for (int i = 1; i <= 6; i++) {
+            assertEquals(NodeStatus.UNKNOWN, cluster.state("n" + i));
+        }
+    }
+
+    @Test
+    void shouldBeServiceDownWhenOnlyTheControllerGetsNoAnswer() {
+        Cluster cluster = new Cluster(5, 4);
+        cluster.end("n1");
+        cluster.table.tick(cluster.nowNs, 1);
+        for (NodeAct effect : cluster.table.takeActs()) {
+            if (effect instanceof NodeAct.Probe probe) {
+                cluster.table.probed("n1", probe.round(), false, cluster.nowNs, 1);
+            }
+        }
+        cluster.pass(Duration.ofSeconds(1));
+        assertEquals(NodeStatus.SERVICE_DOWN, cluster.state("n1"));
+    }
+
+    @Test
+    void shouldKeepStatesWhenSessionsEndAfterAPause() {
+        Cluster cluster = new Cluster(6, 4);
+        cluster.nowNs += Duration.ofMinutes(1).toNanos();
+        cluster.table.paused(cluster.nowNs);
+        for (int i = 1; i <= 4; i++) {
+            cluster.end("n" + i);
+        }
+        cluster.pass(Duration.ofSeconds(10));
+        for (int i = 1; i <= 4; i++) {
+            cluster.come("n" + i, 1);
+        }
+        cluster.pass(Duration.ofMinutes(1));
+        assertEquals(List.of(), cluster.changes);
+    }
+
+    @Test
+    void shouldNeverBeSuspectWhenItsFirewallDropsTheProbe() {
+        Cluster cluster = new Cluster(7, 4);
+        cluster.answering.clear();
+        cluster.come("n5", 1);
+        cluster.answering.remove(Cluster.address("n5"));
+        cluster.pass(Duration.ofSeconds(1));
+        assertTrue(cluster.table.views("", Optional.empty(), Optional.empty(), 10).stream()
+                .anyMatch(view -> view.host().equals("n5") && view.unprobed()));
+        cluster.end("n5");
+        cluster.pass(Duration.ofMinutes(1));
+        assertEquals(NodeStatus.UNKNOWN, cluster.state("n5"));
+    }
+
+    @Test
+    void shouldBeOffForOneBootWhenAnOperatorReportsIt() {
+        Cluster cluster = new Cluster(8, 4);
+        assertTrue(cluster.table.turnOff("n1", 1).orElseThrow().contains("have a session now"));
+        assertTrue(cluster.table.turnOff("n9", 1).orElseThrow().contains("has no node n9"));
+        cluster.lose("n1");
+        cluster.pass(Duration.ofSeconds(6));
+        assertEquals(Optional.empty(), cluster.table.turnOff("n1", 1));
+        cluster.pass(Duration.ofMinutes(1));
+        assertEquals(NodeStatus.OFF, cluster.state("n1"));
+        assertEquals(BOOT + 1, cluster.kept.get("n1").bootId());
+        cluster.come("n1", 2);
+        assertEquals(NodeStatus.UP, cluster.state("n1"));
+        assertEquals(Optional.empty(), cluster.table.returnedFromOff("n1"));
+    }
+
+    @Test
+    void shouldRaiseAnAlarmWhenABootIsBackThatWasReportedOff() {
+        Cluster cluster = new Cluster(9, 4);
+        cluster.lose("n1");
+        cluster.pass(Duration.ofSeconds(6));
+        cluster.table.turnOff("n1", 1);
+        cluster.come("n1", 1);
+        assertEquals(Optional.of(BOOT + 1), cluster.table.returnedFromOff("n1"));
+    }
+
+    @Test
+    void shouldBeServiceDownWhenOneOfItsTwoServicesHasNoSession() {
+        Cluster cluster = new Cluster(10, 4);
+        cluster.table.appeared(new ServiceName("n1", "source"), Optional.empty(), cluster.nowNs, 1);
+        assertEquals(NodeStatus.UP, cluster.state("n1"));
+        cluster.table.vanished(new ServiceName("n1", "source"), cluster.nowNs, 1);
+        assertEquals(NodeStatus.SERVICE_DOWN, cluster.state("n1"));
+        assertEquals("?", viewWithUnreadableRecord());
+    }
+
+    private static String viewWithUnreadableRecord() {
+        NodeTable table = new NodeTable(new SplittableRandom(1), GRACE);
+        table.appeared(new ServiceName("n1", "source"), Optional.empty(), 1, 1);
+        return table.views("", Optional.empty(), Optional.empty(), 1).get(0).release();
+    }
+
+    @Test
+    void shouldKnowLostNodesWhenAnotherControllerBecomesActive() {
+        Cluster cluster = new Cluster(11, 5);
+        cluster.lose("n5");
+        cluster.pass(Duration.ofSeconds(6));
+        assertEquals(NodeStatus.SUSPECT, cluster.state("n5"));
+        Map<String, NodeRecord> kept = Map.copyOf(cluster.kept);
+        NodeTable next = new NodeTable(new SplittableRandom(1), GRACE);
+        next.begin(kept, 1, 1);
+        assertEquals(Optional.of(NodeStatus.SUSPECT), next.state("n5"));
+        assertEquals(Optional.of(NodeStatus.UP), next.state("n1"));
+    }
+
+    /** Only a node without a session becomes suspect, and no node stays silent, in any order of events. */
+    @Property(tries = 300)
+    void shouldSuspectOnlyNodesThatDoNotAnswer(@ForAll long seed) {
+        SplittableRandom random = new SplittableRandom(seed);
+        Cluster cluster = new Cluster(seed, 6);
+        Set<String> there = new HashSet<>(Set.of("n1", "n2", "n3", "n4", "n5", "n6"));
+        Map<String, Long> silentSince = new HashMap<>();
+        for (int step = 0; step < 60; step++) {
+            String host = "n" + random.nextInt(1, 7);
+            switch (random.nextInt(6)) {
+                case 0 -> {
+                    cluster.lose(host);
+                    there.remove(host);
+                }
+                case 1 -> {
+                    cluster.end(host);
+                    there.remove(host);
+                }
+                case 2 -> {
+                    cluster.come(host, random.nextInt(3));
+                    there.add(host);
+                }
+                case 3 -> cluster.controllerIsCut = random.nextBoolean();
+                case 4 -> {
+                    if (random.nextBoolean()) {
+                        cluster.muteWitnesses.add(host);
+                    } else {
+                        cluster.muteWitnesses.clear();
+                    }
+                }
+                default -> cluster.table.paused(cluster.nowNs);
+            }
+            cluster.pass(Duration.ofMillis(500L * random.nextInt(1, 12)));
+            for (int i = 1; i <= 6; i++) {
+                String one = "n" + i;
+                NodeStatus state = cluster.state(one);
+                if (there.contains(one)) {
+                    assertEquals(NodeStatus.UP, state, "seed " + seed + ", step " + step);
+                }
+                if (state == NodeStatus.SILENT) {
+                    long sinceNs = silentSince.computeIfAbsent(one, unused -> cluster.nowNs);
+                    assertTrue(cluster.nowNs - sinceNs <= NodeTable.SILENT_LIMIT.toNanos() + TICK_NS, "seed " + seed);
+                } else {
+                    silentSince.remove(one);
+                }
+            }
+            for (NodeTable.Change change : cluster.changes) {
+                if (change.to() == NodeStatus.SUSPECT) {
+                    assertNotEquals(true, there.contains(change.host()), "seed " + seed);
+                }
+            }
+            cluster.changes.clear();
+        }
+    }
+}
