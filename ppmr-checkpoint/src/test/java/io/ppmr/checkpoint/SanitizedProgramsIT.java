@@ -31,7 +31,9 @@ class SanitizedProgramsIT {
 
     private Process job;
 
+    /** Beside other work the compiler needs more than the usual limit. */
     @BeforeAll
+    @Timeout(600)
     static void build() throws Exception {
         Assumptions.assumeTrue(SanitizedHelpersIT.sanitizersWork(), "gcc has no address sanitizer here (libasan8)");
         base = Files.createTempDirectory("ppmr-sanitized");

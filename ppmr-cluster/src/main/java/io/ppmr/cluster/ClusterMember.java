@@ -19,6 +19,7 @@ import io.ppmr.migration.RequestException;
 import io.ppmr.migration.node.NodeGauge.NodeFigures;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.io.IOException;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.channels.DatagramChannel;
 import java.nio.charset.StandardCharsets;
@@ -32,6 +33,7 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
@@ -54,7 +56,10 @@ final class ClusterMember implements AutoCloseable {
     private static final Duration AGAIN = Duration.ofSeconds(2);
     private static final Duration AGAIN_LATER = Duration.ofSeconds(5);
     private static final Duration NAME_TAKEN_AGAIN = Duration.ofSeconds(2);
+    /** Limits the connections that peers can have this service open. */
     private static final int WITNESS_PROBES = 256;
+
+    private static final Semaphore PROBING = new Semaphore(2);
     private static final int DIGEST_BYTES = 4;
 
     private final ClusterKeys keys;
@@ -82,12 +87,21 @@ final class ClusterMember implements AutoCloseable {
 
     /** Answers a controller: which of these nodes answer this one. */
     private static ClusterMessage answer(ClusterMessage question, String peer) {
+        if (question instanceof ClusterMessage.ProbeNodes probe
+                && probe.addresses().size() > WITNESS_PROBES) {
+            return new ClusterMessage.QuestionRefused("more than " + WITNESS_PROBES + " nodes in one question");
+        }
         if (question instanceof ClusterMessage.ProbeNodes probe) {
+            if (!PROBING.tryAcquire()) {
+                return new ClusterMessage.QuestionRefused("this node probes others already: try again");
+            }
             try {
                 return new ClusterMessage.NodesProbed(
                         List.copyOf(new Prober(WITNESS_PROBES).answering(probe.addresses())));
             } catch (IOException e) {
                 return new ClusterMessage.QuestionRefused("this node cannot probe others: " + e.getMessage());
+            } finally {
+                PROBING.release();
             }
         }
         return new ClusterMessage.QuestionRefused(
@@ -107,7 +121,11 @@ final class ClusterMember implements AutoCloseable {
                 pause = AGAIN;
             } catch (IOException | RequestException e) {
                 state = "not in the cluster: " + e.getMessage();
-                log.write(String.valueOf(e.getMessage()), "this service is not in the cluster: " + e.getMessage());
+                log.write("not in the cluster", "this service is not in the cluster: " + e.getMessage());
+            } catch (RuntimeException e) {
+                state = "not in the cluster, for a defect: " + e;
+                log.write("defect", "this service is not in the cluster, for a defect of it: " + e);
+                LOG.debug("a defect", e);
             } catch (InterruptedException e) {
                 // Only the end of the service interrupts this thread.
                 return;
@@ -196,7 +214,8 @@ final class ClusterMember implements AutoCloseable {
                     case EXPIRED -> throw new IOException("the session with the ensemble has expired");
                     case REFUSED -> throw new IOException("the ensemble refuses this service's key");
                     case DISCONNECTED -> state = "without a connection to the ensemble";
-                    case CONNECTED, RECORD_CHANGED -> isThere = false;
+                    // A write of its own is such an event, too. Only a record that is gone is written again.
+                    case CONNECTED, RECORD_CHANGED -> isThere = session.holds(name);
                 }
             }
         }
@@ -250,20 +269,26 @@ final class ClusterMember implements AutoCloseable {
         return ControllerConfig.text(host, bound.getPort());
     }
 
-    /** Returns this node's address on the way to the ensemble. A datagram socket finds it without sending. */
+    /**
+     * Returns this node's address on the way to the ensemble. A datagram socket finds it without sending. A loopback
+     * address is of no use to other nodes, unless the servers themselves are named by one.
+     */
     private static String addressTowards(List<String> servers) throws IOException {
         for (String server : servers) {
             Optional<InetSocketAddress> peer = HostPort.parse(server).map(HostPort::lookUp);
             if (peer.isPresent() && !peer.get().isUnresolved()) {
                 try (DatagramChannel channel = DatagramChannel.open()) {
                     channel.connect(peer.get());
-                    return ((InetSocketAddress) channel.getLocalAddress())
-                            .getAddress()
-                            .getHostAddress();
+                    InetAddress own = ((InetSocketAddress) channel.getLocalAddress()).getAddress();
+                    if (!own.isLoopbackAddress() || server.startsWith("127.") || server.startsWith("[::1]")) {
+                        return own.getHostAddress();
+                    }
                 }
             }
         }
-        throw new IOException("no server of the ensemble is known to this node's name service: " + servers);
+        throw new IOException("no server of the ensemble leads to an address of this node: "
+                + String.join(", ", servers) + ". Remedy: name an address in cluster.listen, or give the controller's"
+                + " node a name that is not its loopback address");
     }
 
     /** Leaves the cluster: the record goes with the session. */

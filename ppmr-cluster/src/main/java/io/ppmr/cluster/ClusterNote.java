@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Optional;
 
@@ -31,6 +32,9 @@ record ClusterNote(String clusterId, Optional<ServiceSession.Credentials> sessio
         }
         List<String> lines = Files.readAllLines(file, StandardCharsets.US_ASCII);
         try {
+            if (lines.size() > 2) {
+                HexFormat.of().parseHex(lines.get(2).strip());
+            }
             String id = lines.get(0).strip();
             Optional<ServiceSession.Credentials> session = lines.size() < 3
                     ? Optional.empty()

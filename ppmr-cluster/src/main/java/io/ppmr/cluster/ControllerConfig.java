@@ -65,7 +65,7 @@ public record ControllerConfig(
 
             EnsembleKeys ensemble,
 
-            @Key(value = "512", doc = "how many nodes are probed at once", example = "1000", least = 1, most = 10_000)
+            @Key(value = "2000", doc = "how many nodes are probed at once", example = "1000", least = 1, most = 10_000)
             int probeLimit,
 
             @Key(

@@ -31,6 +31,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -87,7 +88,11 @@ final class ControllerProcess {
                 return;
             }
             String fresh = adopted.orElseGet(() -> UUID.randomUUID().toString());
-            String id = store.prepare(fresh, own.isPresent());
+            Optional<String> prepared = prepare(store, fresh, own.isPresent());
+            if (prepared.isEmpty()) {
+                return;
+            }
+            String id = prepared.get();
             requireAdopted(id);
             controller.start(store, new Controller.Entrance(id, config.servers(), List.of(controllerUser.name())));
             try (QuestionListener questions =
@@ -113,6 +118,21 @@ final class ControllerProcess {
             isConnected = store.awaitConnection(CONNECT_STEP.multipliedBy(5));
         }
         return isConnected;
+    }
+
+    /** Makes the cluster's records when a majority takes them. Returns empty if a signal ends the process first. */
+    private Optional<String> prepare(ControllerStore store, String fresh, boolean own)
+            throws IOException, InterruptedException {
+        while (true) {
+            try {
+                return Optional.of(store.prepare(fresh, own));
+            } catch (ControllerStore.UnreachableException e) {
+                LOG.info("waiting for a majority of the ensemble: {}", e.getMessage());
+            }
+            if (end.await(CONNECT_STEP.toMillis(), TimeUnit.MILLISECONDS)) {
+                return Optional.empty();
+            }
+        }
     }
 
     private void requireAdopted(String id) throws IOException {

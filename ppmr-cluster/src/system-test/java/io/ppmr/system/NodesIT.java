@@ -95,6 +95,14 @@ class NodesIT {
             assertTrue(node.places() > 0, node.toString());
             assertNotEquals("?", node.release());
         }
+        // A service writes its record once, and then only what has changed.
+        assertEquals(
+                1,
+                TARGETS.get(NODES.get(0))
+                        .log()
+                        .lines()
+                        .filter(line -> line.contains("this service is in cluster"))
+                        .count());
         PpmrCommand listed = PpmrCommand.run(
                 "nodes", "--socket", control.socket("controller").toString(), "--state", "up");
         assertEquals(0, listed.exitCode(), listed.said());

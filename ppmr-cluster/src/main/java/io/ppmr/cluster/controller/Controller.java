@@ -168,7 +168,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         try {
             answering =
                     prober.answering(probes.stream().map(NodeAct.Probe::address).toList());
-        } catch (IOException e) {
+        } catch (IOException | RuntimeException e) {
             // Without a result SILENT ends by its time limit, in UNKNOWN.
             log.write("probe", "nodes cannot be probed: " + e.getMessage());
             return;
@@ -249,7 +249,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
 
     @Override
     public void serviceChanged(String name, Optional<byte[]> record) {
-        tasks.add(() -> ServiceName.parse(name).ifPresent(service -> {
+        tasks.add(() -> ServiceName.parse(name).filter(service -> active).ifPresent(service -> {
             long nowNs = BootClock.nowNs();
             long nowMs = System.currentTimeMillis();
             if (record.isEmpty()) {
@@ -259,7 +259,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
             Optional<ServiceRecord> read = ServiceRecord.decode(record.get());
             if (read.isEmpty()) {
                 log.write(
-                        "record " + name,
+                        "record",
                         "the record of " + name + " cannot be read: it has " + record.get().length
                                 + " bytes. Remedy: install the same release of ppmr on that node");
             }
@@ -304,6 +304,11 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                         });
             }
         });
+    }
+
+    @Override
+    public void notWritten(String host) {
+        tasks.add(() -> table.notWritten(host));
     }
 
     @Override
@@ -389,12 +394,14 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
      * @return why it cannot be so; empty if it was noted
      */
     public Optional<String> turnOff(String host, String by) throws IOException, InterruptedException {
-        if (!active) {
+        if (!isActive()) {
             return Optional.of("this controller is not the active one"
                     + store.active().map(other -> "; " + other + " is").orElse("") + ". Remedy: use that one's socket");
         }
         return onThread(() -> {
-            Optional<String> refusal = table.turnOff(host, System.currentTimeMillis());
+            Optional<String> refusal = isActive()
+                    ? table.turnOff(host, System.currentTimeMillis())
+                    : Optional.of("this controller is no longer the active one. Remedy: use the active one's socket");
             if (refusal.isEmpty()) {
                 LOG.warn("{} reports that node {} is off", by, host);
             }

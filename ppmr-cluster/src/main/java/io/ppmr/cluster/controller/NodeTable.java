@@ -17,6 +17,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Random;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -42,10 +43,14 @@ final class NodeTable {
     static final int WITNESSES = 2;
 
     private static final int ASKED_WITNESSES = 4;
+    /** A witness answers so many within its time. */
+    private static final int NODES_A_QUESTION = 200;
+
     private static final double HUNDREDTHS = 100;
+    private static final String TARGET = "target";
 
     /** A change of a node's state. */
-    record Change(String host, NodeStatus from, NodeStatus to) {}
+    record Change(String host, NodeStatus to) {}
 
     /** The service of a node; the record is empty if it cannot be read. */
     private record Service(Optional<ServiceRecord> record) {}
@@ -62,7 +67,7 @@ final class NodeTable {
         private NodeStatus state = NodeStatus.UP;
         private long sinceMs;
         private long silentNs;
-        private boolean probedOnce;
+        private String probedAddress = "";
         private boolean unprobed;
         private long round;
         private boolean probing;
@@ -94,8 +99,7 @@ final class NodeTable {
 
     /** The nodes about which witnesses are asked, and their answers so far. */
     private static final class Batch {
-        private final Map<String, Node> byAddress = new LinkedHashMap<>();
-        private final Map<Node, Long> rounds = new HashMap<>();
+        private final Map<Node, Long> rounds = new LinkedHashMap<>();
         private final Map<Node, Integer> unreached = new HashMap<>();
         private final Set<Node> reached = new HashSet<>();
         private final Set<String> pending = new HashSet<>();
@@ -103,14 +107,20 @@ final class NodeTable {
     }
 
     private final TreeMap<String, Node> nodes = new TreeMap<>();
+    /** The records of the targets that have a session, kept so that a question for one needs no search. */
+    private final Map<String, ServiceRecord> targets = new HashMap<>();
+
     private final Map<Long, Batch> batches = new HashMap<>();
     private final List<Node> unanswered = new ArrayList<>();
-    private final List<NodeAct> effects = new ArrayList<>();
+    private final List<NodeAct> acts = new ArrayList<>();
     private final List<Change> changes = new ArrayList<>();
     private final RandomGenerator random;
     private final Duration graceTime;
     private long graceEndNs;
     private long lastBatch;
+    /** Of all terms, so that no result of an earlier one counts. */
+    private long lastRound;
+
     private long nowMs;
 
     /**
@@ -125,8 +135,12 @@ final class NodeTable {
     void begin(Map<String, NodeRecord> records, long nowNs, long epochMs) {
         nowMs = epochMs;
         nodes.clear();
+        targets.clear();
         batches.clear();
         unanswered.clear();
+        // What an earlier term left undone must not be done in this one.
+        acts.clear();
+        changes.clear();
         records.forEach((host, record) -> {
             Node node = new Node(host);
             node.bootId = record.bootId();
@@ -138,7 +152,7 @@ final class NodeTable {
             node.state = record.state() == NodeStatus.SILENT ? NodeStatus.UP : record.state();
             node.sinceMs = record.sinceMs();
             node.unprobed = record.unprobed();
-            node.probedOnce = true;
+            node.probedAddress = record.questions();
             node.written = record;
             node.nextProbeNs = nowNs;
             nodes.put(host, node);
@@ -157,22 +171,32 @@ final class NodeTable {
         Node node = nodes.computeIfAbsent(name.host(), host -> {
             Node made = new Node(host);
             made.sinceMs = epochMs;
+            changes.add(new Change(host, NodeStatus.UP));
             return made;
         });
         boolean isNewBoot = record.isPresent() && !record.get().bootId().equals(node.bootId);
         if (isNewBoot) {
             node.roles.retainAll(node.services.keySet());
-            node.probedOnce = false;
+            node.probedAddress = "";
+        }
+        if (node.services.isEmpty()) {
+            // The result of a probe that began without a service proves nothing for the node with one.
+            forgetProbe(node);
         }
         node.services.put(name.role(), new Service(record));
+        if (name.role().equals(TARGET)) {
+            record.ifPresentOrElse(known -> targets.put(name.host(), known), () -> targets.remove(name.host()));
+        }
         node.roles.add(name.role());
         record.ifPresent(known -> {
             node.bootId = known.bootId();
             node.questions = known.questions();
             node.zone = known.zone();
         });
-        if (!node.probedOnce && !node.questions.isEmpty()) {
-            node.probedOnce = true;
+        if (node.questions.isEmpty()) {
+            node.unprobed = true;
+        } else if (!node.probedAddress.equals(node.questions)) {
+            node.probedAddress = node.questions;
             probe(node, nowNs);
         }
         judge(node, nowNs);
@@ -183,6 +207,9 @@ final class NodeTable {
     void vanished(ServiceName name, long nowNs, long epochMs) {
         nowMs = epochMs;
         Node node = nodes.get(name.host());
+        if (name.role().equals(TARGET)) {
+            targets.remove(name.host());
+        }
         if (node != null && node.services.remove(name.role()) != null) {
             judge(node, nowNs);
             noteRecord(node);
@@ -216,8 +243,8 @@ final class NodeTable {
         if (batch == null || !batch.pending.remove(witness)) {
             return;
         }
-        answered.ifPresent(addresses -> batch.byAddress.forEach((address, node) -> {
-            if (addresses.contains(address)) {
+        answered.ifPresent(addresses -> batch.rounds.keySet().forEach(node -> {
+            if (addresses.contains(node.questions)) {
                 batch.reached.add(node);
             } else {
                 batch.unreached.merge(node, 1, Integer::sum);
@@ -230,7 +257,7 @@ final class NodeTable {
 
     private void conclude(long number, Batch batch) {
         batches.remove(number);
-        for (Node node : batch.byAddress.values()) {
+        for (Node node : batch.rounds.keySet()) {
             if (!node.services.isEmpty() || node.round != batch.rounds.get(node) || node.state == NodeStatus.OFF) {
                 continue;
             }
@@ -260,10 +287,11 @@ final class NodeTable {
             boolean isDown = node.state == NodeStatus.SERVICE_DOWN
                     || node.state == NodeStatus.SUSPECT
                     || node.state == NodeStatus.UNKNOWN;
-            if (isDown && node.services.isEmpty() && !node.probing && nowNs - node.nextProbeNs >= 0) {
+            // A probe without a result is repeated, too.
+            if (isDown && node.services.isEmpty() && !node.questions.isEmpty() && nowNs - node.nextProbeNs >= 0) {
                 probe(node, nowNs);
             }
-            if (node.state != before) {
+            if (node.state != before || node.written == null) {
                 noteRecord(node);
             }
         }
@@ -281,18 +309,22 @@ final class NodeTable {
                 up.add(node);
             }
         }
-        Collections.shuffle(up, new java.util.Random(random.nextLong()));
+        Random order = new Random(random.nextLong());
+        for (int from = 0; from < unanswered.size(); from += NODES_A_QUESTION) {
+            Collections.shuffle(up, order);
+            ask(unanswered.subList(from, Math.min(unanswered.size(), from + NODES_A_QUESTION)), up, nowNs);
+        }
+        unanswered.clear();
+    }
+
+    private void ask(List<Node> silent, List<Node> up, long nowNs) {
         List<NodeAct.Witness> witnesses = up.stream()
                 .limit(ASKED_WITNESSES)
                 .map(node -> new NodeAct.Witness(node.host, node.questions))
                 .toList();
         Batch batch = new Batch();
         batch.deadlineNs = nowNs + WITNESS_LIMIT.toNanos();
-        for (Node node : unanswered) {
-            batch.byAddress.put(node.questions, node);
-            batch.rounds.put(node, node.round);
-        }
-        unanswered.clear();
+        silent.forEach(node -> batch.rounds.put(node, node.round));
         lastBatch++;
         if (witnesses.size() < WITNESSES) {
             conclude(lastBatch, batch);
@@ -300,7 +332,9 @@ final class NodeTable {
         }
         witnesses.forEach(witness -> batch.pending.add(witness.host()));
         batches.put(lastBatch, batch);
-        effects.add(new NodeAct.AskWitnesses(lastBatch, List.copyOf(batch.byAddress.keySet()), witnesses));
+        List<String> addresses =
+                silent.stream().map(node -> node.questions).distinct().toList();
+        acts.add(new NodeAct.AskWitnesses(lastBatch, addresses, witnesses));
     }
 
     /** Derives the state from the sessions, as far as they decide it. */
@@ -313,22 +347,33 @@ final class NodeTable {
                 become(node, NodeStatus.SERVICE_DOWN);
             }
         } else if (node.state == NodeStatus.UP && nowNs - graceEndNs >= 0) {
+            if (node.questions.isEmpty()) {
+                become(node, NodeStatus.UNKNOWN);
+                return;
+            }
             become(node, NodeStatus.SILENT);
             node.silentNs = nowNs;
             probe(node, nowNs);
         }
     }
 
+    /** Makes the result of a probe that is on its way count for nothing. */
+    private void forgetProbe(Node node) {
+        lastRound++;
+        node.round = lastRound;
+        node.probing = false;
+    }
+
     private void probe(Node node, long nowNs) {
-        node.round++;
+        forgetProbe(node);
         node.probing = true;
         node.nextProbeNs = nowNs + PROBE_AGAIN.toNanos();
-        effects.add(new NodeAct.Probe(node.host, node.questions, node.round));
+        acts.add(new NodeAct.Probe(node.host, node.questions, node.round));
     }
 
     private void become(Node node, NodeStatus state) {
         if (node.state != state) {
-            changes.add(new Change(node.host, node.state, state));
+            changes.add(new Change(node.host, state));
             node.state = state;
             node.sinceMs = nowMs;
         }
@@ -338,7 +383,7 @@ final class NodeTable {
         NodeRecord record = node.record();
         if (node.state != NodeStatus.SILENT && !record.equals(node.written)) {
             node.written = record;
-            effects.add(new NodeAct.Write(node.host, record));
+            acts.add(new NodeAct.Write(node.host, record));
         }
     }
 
@@ -358,6 +403,7 @@ final class NodeTable {
                     + " node first");
         }
         node.offBoot = node.bootId;
+        forgetProbe(node);
         become(node, NodeStatus.OFF);
         noteRecord(node);
         return Optional.empty();
@@ -373,8 +419,8 @@ final class NodeTable {
 
     /** Returns what must be done since the last call. */
     List<NodeAct> takeActs() {
-        List<NodeAct> taken = List.copyOf(effects);
-        effects.clear();
+        List<NodeAct> taken = List.copyOf(acts);
+        acts.clear();
         return taken;
     }
 
@@ -383,6 +429,11 @@ final class NodeTable {
         List<Change> taken = List.copyOf(changes);
         changes.clear();
         return taken;
+    }
+
+    /** Notes that a node's record was not written. The next tick writes it. */
+    void notWritten(String host) {
+        Optional.ofNullable(nodes.get(host)).ifPresent(node -> node.written = null);
     }
 
     /** Returns the number of nodes in each state. */
@@ -397,16 +448,9 @@ final class NodeTable {
         return Optional.ofNullable(nodes.get(host)).map(node -> node.state);
     }
 
-    /** Returns the records of all targets whose node is UP, by their hosts. */
+    /** Returns the records of all targets that have a session, by their hosts. */
     Map<String, ServiceRecord> targets() {
-        Map<String, ServiceRecord> targets = new HashMap<>();
-        for (Node node : nodes.values()) {
-            Service target = node.services.get("target");
-            if (target != null && node.state == NodeStatus.UP) {
-                target.record().ifPresent(record -> targets.put(node.host, record));
-            }
-        }
-        return targets;
+        return Collections.unmodifiableMap(targets);
     }
 
     /**
@@ -428,7 +472,7 @@ final class NodeTable {
     }
 
     private static NodeView view(Node node) {
-        Optional<ServiceRecord> record = Optional.ofNullable(node.services.get("target"))
+        Optional<ServiceRecord> record = Optional.ofNullable(node.services.get(TARGET))
                 .flatMap(Service::record)
                 .or(node::anyRecord);
         boolean isUnreadable = node.services.values().stream()

@@ -24,15 +24,19 @@ final class SpareChoice {
     /** The time for which a handed out place counts as used. */
     static final Duration RESERVED = Duration.ofSeconds(60);
 
-    /** The room that one or more handed out places take from a target. */
-    private record Reservation(String host, int places, long memoryBytes, long stagingBytes, long endNs) {
-        private Reservation plus(Reservation other) {
-            return new Reservation(
-                    host,
-                    places + other.places,
-                    memoryBytes + other.memoryBytes,
-                    stagingBytes + other.stagingBytes,
-                    Math.max(endNs, other.endNs));
+    /** A place that was handed out, with the room that it takes from a target. */
+    private record Reservation(String host, long memoryBytes, long stagingBytes, long endNs) {}
+
+    /** All that is handed out at one target. */
+    private static final class Reserved {
+        private int places;
+        private long memoryBytes;
+        private long stagingBytes;
+
+        private void add(Reservation one, int sign) {
+            places += sign;
+            memoryBytes += sign * one.memoryBytes();
+            stagingBytes += sign * one.stagingBytes();
         }
     }
 
@@ -42,6 +46,7 @@ final class SpareChoice {
             Comparator.comparingInt(Candidate::load).thenComparingLong(Candidate::tie);
 
     private final Deque<Reservation> reservations = new ArrayDeque<>();
+    private final Map<String, Reserved> reserved = new HashMap<>();
     private final RandomGenerator random;
 
     SpareChoice(RandomGenerator random) {
@@ -55,13 +60,13 @@ final class SpareChoice {
      */
     List<String> choose(SpareNeeds needs, Map<String, ServiceRecord> targets, long nowNs) {
         while (!reservations.isEmpty() && nowNs - reservations.peek().endNs() >= 0) {
-            reservations.poll();
+            release(reservations.poll());
         }
-        Map<String, Reservation> reserved = new HashMap<>();
-        reservations.forEach(one -> reserved.merge(one.host(), one, Reservation::plus));
         PriorityQueue<Candidate> best = new PriorityQueue<>(MOST + 1, LEAST_LOAD.reversed());
         targets.forEach((host, record) -> {
-            if (fits(needs, host, record, reserved.get(host))) {
+            boolean isTooLoaded =
+                    best.size() == MOST && record.load() > best.peek().load();
+            if (!isTooLoaded && fits(needs, host, record, reserved.get(host))) {
                 best.add(new Candidate(record.address(), host, record.load(), random.nextLong()));
                 if (best.size() > MOST) {
                     best.poll();
@@ -71,13 +76,22 @@ final class SpareChoice {
         List<Candidate> chosen = new ArrayList<>(best);
         chosen.sort(LEAST_LOAD);
         if (!chosen.isEmpty()) {
-            reservations.add(new Reservation(
-                    chosen.get(0).host(), 1, needs.memoryBytes(), needs.stagingBytes(), nowNs + RESERVED.toNanos()));
+            Reservation one = new Reservation(
+                    chosen.get(0).host(), needs.memoryBytes(), needs.stagingBytes(), nowNs + RESERVED.toNanos());
+            reservations.add(one);
+            reserved.computeIfAbsent(one.host(), host -> new Reserved()).add(one, 1);
         }
         return chosen.stream().map(Candidate::address).toList();
     }
 
-    private static boolean fits(SpareNeeds needs, String host, ServiceRecord target, Reservation reserved) {
+    private void release(Reservation ended) {
+        reserved.computeIfPresent(ended.host(), (host, all) -> {
+            all.add(ended, -1);
+            return all.places == 0 ? null : all;
+        });
+    }
+
+    private static boolean fits(SpareNeeds needs, String host, ServiceRecord target, Reserved reserved) {
         boolean isRightZone =
                 switch (needs.where()) {
                     case ANY -> true;
@@ -90,9 +104,9 @@ final class SpareChoice {
                 || !target.tools().contains(needs.tool())) {
             return false;
         }
-        int places = target.places() - (reserved == null ? 0 : reserved.places());
-        long memoryBytes = target.memoryBytes() - (reserved == null ? 0 : reserved.memoryBytes());
-        long stagingBytes = target.stagingBytes() - (reserved == null ? 0 : reserved.stagingBytes());
+        int places = target.places() - (reserved == null ? 0 : reserved.places);
+        long memoryBytes = target.memoryBytes() - (reserved == null ? 0 : reserved.memoryBytes);
+        long stagingBytes = target.stagingBytes() - (reserved == null ? 0 : reserved.stagingBytes);
         return places > 0 && memoryBytes >= needs.memoryBytes() && stagingBytes >= needs.stagingBytes();
     }
 }

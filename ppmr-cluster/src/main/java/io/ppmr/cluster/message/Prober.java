@@ -57,11 +57,11 @@ public final class Prober {
             long endNs = System.nanoTime() + LIMIT.toNanos();
             for (long leftNs = LIMIT.toNanos(); leftNs > 0 && !open.isEmpty(); leftNs = endNs - System.nanoTime()) {
                 selector.select(Math.max(1, leftNs / 1_000_000));
-                for (SelectionKey key : selector.selectedKeys()) {
-                    finish(key, open, answering);
-                }
-                selector.selectedKeys().clear();
+                finish(selector, open, answering);
             }
+            // Answers that came while this process was paused count, too.
+            selector.selectNow();
+            finish(selector, open, answering);
         } finally {
             for (SocketChannel channel : open) {
                 channel.close();
@@ -88,6 +88,13 @@ public final class Prober {
             channel.close();
             noteFailure(e, address, answering);
         }
+    }
+
+    private static void finish(Selector selector, Set<SocketChannel> open, Set<String> answering) throws IOException {
+        for (SelectionKey key : selector.selectedKeys()) {
+            finish(key, open, answering);
+        }
+        selector.selectedKeys().clear();
     }
 
     private static void finish(SelectionKey key, Set<SocketChannel> open, Set<String> answering) throws IOException {

@@ -2,6 +2,7 @@ package io.ppmr.cluster.message;
 
 import io.ppmr.linux.RareLog;
 import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.auth.SessionId;
@@ -62,11 +63,14 @@ public final class QuestionListener implements AutoCloseable {
             long endNs = System.nanoTime() + QUESTION_LIMIT.toNanos();
             while (System.nanoTime() - endNs < 0) {
                 link.doWork((type, buffer, offset, lengthBytes) -> {
-                    if (type == FrameType.MESSAGE) {
+                    if (type != FrameType.MESSAGE || !questions.isEmpty()) {
+                        throw new ProtocolException("a peer sends " + type + " before the answer to its question");
+                    } else {
                         questions.add((ClusterMessage) ClusterMessage.read(buffer, offset));
                     }
                 });
-                if (!questions.isEmpty()) {
+                // One answer at a time waits for a peer that reads slowly.
+                if (!questions.isEmpty() && link.isClear()) {
                     link.sendFromAgent(answers.answer(questions.poll(), String.valueOf(link.peer())));
                     answered = true;
                     endNs = System.nanoTime() + QUESTION_LIMIT.toNanos();

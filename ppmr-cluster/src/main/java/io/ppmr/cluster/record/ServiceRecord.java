@@ -5,7 +5,6 @@ import com.fasterxml.jackson.core.JacksonException;
 import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.json.JsonMapper;
-import io.ppmr.linux.HostPort;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
@@ -49,12 +48,18 @@ public record ServiceRecord(
     public static final Pattern ZONE = Pattern.compile("[A-Za-z0-9._-]{0,32}");
 
     private static final Pattern BOOT_ID = Pattern.compile("[0-9a-f-]{36}");
+    /** Numbers only: the name of a record is looked up by no controller, and by no other node. */
+    private static final Pattern ADDRESS = Pattern.compile(
+            "((25[0-5]|2[0-4]\\d|1?\\d?\\d)(\\.(25[0-5]|2[0-4]\\d|1?\\d?\\d)){3}|\\[[0-9a-fA-F:]+(%[a-z0-9.]+)?\\])"
+                    + ":[1-9]\\d{0,4}");
+
     private static final Pattern WORD = Pattern.compile("[A-Za-z0-9._+-]{1,64}");
     /** A figure counts as changed when it has changed by one part of so many. */
     private static final int NOTED_PART = 8;
 
     private static final ObjectMapper JSON = JsonMapper.builder()
-            .enable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
+            // A newer release may have further fields.
+            .disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
             .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS)
             .enable(DeserializationFeature.FAIL_ON_NULL_FOR_PRIMITIVES)
             .build();
@@ -114,9 +119,8 @@ public record ServiceRecord(
     private boolean isSound() {
         return matches(BOOT_ID, bootId)
                 && address != null
-                && (address.isEmpty() || HostPort.parse(address).isPresent())
-                && questions != null
-                && HostPort.parse(questions).isPresent()
+                && (address.isEmpty() || ADDRESS.matcher(address).matches())
+                && matches(ADDRESS, questions)
                 && matches(ZONE, zone)
                 && matches(WORD, release)
                 && matches(WORD, cpu)

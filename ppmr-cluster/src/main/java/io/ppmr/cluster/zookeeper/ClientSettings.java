@@ -1,11 +1,14 @@
 package io.ppmr.cluster.zookeeper;
 
 import org.apache.zookeeper.client.ZKClientConfig;
+import org.apache.zookeeper.common.ZKConfig;
 
 /** Makes the configuration of a client of the ensemble, which authenticates by SASL. */
 final class ClientSettings {
     /** DIGEST-MD5 needs it since ZooKeeper 3.9, at both ends. */
     static final String FIPS_MODE = "zookeeper.fips-mode";
+
+    private static final int ANSWER_BYTES = 16 << 20;
 
     private ClientSettings() {}
 
@@ -16,6 +19,8 @@ final class ClientSettings {
         settings.setProperty(ZKClientConfig.ENABLE_CLIENT_SASL_KEY, "true");
         settings.setProperty(ZKClientConfig.LOGIN_CONTEXT_NAME_KEY, LoginEntries.ofClient(user));
         settings.setProperty(FIPS_MODE, "false");
+        // The names of ten thousand services are one answer.
+        settings.setProperty(ZKConfig.JUTE_MAXBUFFER, Integer.toString(ANSWER_BYTES));
         // DIGEST-MD5 does not need the server's name, and looking it up could block.
         settings.setProperty(ZKClientConfig.ZK_SASL_CLIENT_CANONICALIZE_HOSTNAME, "false");
         return settings;

@@ -10,13 +10,14 @@ import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.api.ACLProvider;
 import org.apache.curator.framework.recipes.cache.ChildData;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
 import org.apache.curator.framework.state.ConnectionState;
-import org.apache.curator.retry.RetryForever;
+import org.apache.curator.retry.RetryUntilElapsed;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.ZooDefs.Perms;
@@ -33,7 +34,13 @@ public final class ControllerStore implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ControllerStore.class);
     private static final String SASL = "sasl";
     private static final Duration CONNECT_LIMIT = Duration.ofSeconds(5);
-    private static final int RETRY_MS = 500;
+    /** No call waits longer for the ensemble, so that no thread hangs without a majority. */
+    private static final int CALL_LIMIT_MS = 2000;
+
+    private static final int RETRY_MS = 200;
+    /** The records that each ensemble of ZooKeeper has of its own, and that any user may change at first. */
+    private static final List<String> OF_THE_ENSEMBLE = List.of("/", "/zookeeper", "/zookeeper/quota");
+
     private static final List<String> FIXED =
             List.of(ClusterPaths.ROOT, ClusterPaths.NODES, ClusterPaths.LATCH, ClusterPaths.SERVICES);
 
@@ -48,8 +55,20 @@ public final class ControllerStore implements AutoCloseable {
         /** This controller becomes the active one, or is no longer. */
         void active(boolean isActive);
 
+        /** The record of a node could not be written. */
+        void notWritten(String host);
+
         /** The connection to the ensemble was lost, or is there again. */
         void connected(boolean isConnected);
+    }
+
+    /** No majority of the ensemble answered in time. */
+    public static final class UnreachableException extends IOException {
+        private static final long serialVersionUID = 1;
+
+        UnreachableException(String message, Throwable cause) {
+            super(message, cause);
+        }
     }
 
     private final CuratorFramework client;
@@ -78,8 +97,9 @@ public final class ControllerStore implements AutoCloseable {
         client = CuratorFrameworkFactory.builder()
                 .connectString(String.join(",", servers))
                 .sessionTimeoutMs(Math.toIntExact(session.toMillis()))
-                .connectionTimeoutMs(Math.toIntExact(CONNECT_LIMIT.toMillis()))
-                .retryPolicy(new RetryForever(RETRY_MS))
+                .connectionTimeoutMs(Math.toIntExact(Math.min(CONNECT_LIMIT.toMillis(), session.toMillis())))
+                .retryPolicy(new RetryUntilElapsed(CALL_LIMIT_MS, RETRY_MS))
+                .aclProvider(new ControllersAlone())
                 .zkClientConfig(ClientSettings.of(controller))
                 .build();
         latch = new LeaderLatch(client, ClusterPaths.LATCH, me);
@@ -113,7 +133,11 @@ public final class ControllerStore implements AutoCloseable {
             }
             ensure(ClusterPaths.ID, fresh.getBytes(StandardCharsets.US_ASCII), rights(false));
             if (own) {
-                client.setACL().withACL(rights(false)).forPath("/");
+                for (String path : OF_THE_ENSEMBLE) {
+                    if (client.checkExists().forPath(path) != null) {
+                        client.setACL().withACL(rights(false)).forPath(path);
+                    }
+                }
             }
             return new String(client.getData().forPath(ClusterPaths.ID), StandardCharsets.US_ASCII);
         } catch (KeeperException.NoAuthException e) {
@@ -121,8 +145,23 @@ public final class ControllerStore implements AutoCloseable {
                     "the ensemble's records belong to another controller key. Remedy: give this controller the"
                             + " controller_key_file of the others",
                     e);
+        } catch (KeeperException.ConnectionLossException | KeeperException.SessionExpiredException e) {
+            throw new UnreachableException("the cluster's records cannot be made: " + e.getMessage(), e);
         } catch (Exception e) {
             throw failure("the cluster's records cannot be made", e);
+        }
+    }
+
+    /** Gives the records that Curator makes to the controllers: those of the election. */
+    private final class ControllersAlone implements ACLProvider {
+        @Override
+        public List<ACL> getDefaultAcl() {
+            return rights(false);
+        }
+
+        @Override
+        public List<ACL> getAclForPath(String path) {
+            return rights(false);
         }
     }
 
@@ -186,7 +225,21 @@ public final class ControllerStore implements AutoCloseable {
     }
 
     private void changed(ChildData record) {
+        boolean isLasting = record.getStat().getEphemeralOwner() == 0;
+        if (isLasting && record.getPath().startsWith(ClusterPaths.SERVICES + "/")) {
+            // Services have sessions. A record without one would show a node that nothing can end.
+            remove(record.getPath());
+            return;
+        }
         report(record.getPath(), Optional.of(record.getData()));
+    }
+
+    private void remove(String path) {
+        try {
+            client.delete().inBackground().forPath(path);
+        } catch (Exception e) {
+            LOG.warn("a record without a session was not removed", e);
+        }
     }
 
     private void report(String path, Optional<byte[]> record) {
@@ -197,6 +250,9 @@ public final class ControllerStore implements AutoCloseable {
 
     /** Returns the address of the active controller, if there is one. */
     public Optional<String> active() throws IOException {
+        if (!client.getZookeeperClient().isConnected()) {
+            return Optional.empty();
+        }
         try {
             String id = latch.getLeader().getId();
             return id.isEmpty() ? Optional.empty() : Optional.of(id);
@@ -228,15 +284,17 @@ public final class ControllerStore implements AutoCloseable {
                     .withACL(rights(false))
                     .inBackground((unused, event) -> {
                         if (event.getResultCode() != KeeperException.Code.OK.intValue()) {
-                            LOG.warn(
+                            LOG.info(
                                     "the record of node {} was not written: {}",
                                     host,
                                     KeeperException.Code.get(event.getResultCode()));
+                            listener.notWritten(host);
                         }
                     })
                     .forPath(path, record);
         } catch (Exception e) {
-            LOG.warn("the record of node {} was not written", host, e);
+            LOG.info("the record of node {} was not written: {}", host, e.getMessage());
+            listener.notWritten(host);
         }
     }
 

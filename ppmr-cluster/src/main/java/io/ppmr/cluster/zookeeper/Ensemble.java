@@ -1,7 +1,10 @@
 package io.ppmr.cluster.zookeeper;
 
 import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -24,6 +27,12 @@ public final class Ensemble implements AutoCloseable {
     private static final int SNAPSHOTS = 4;
     /** ZooKeeper allocates its transaction log in pieces of 64 MiB unless configured otherwise. */
     private static final int LOG_PIECE_KIB = 1024;
+    /** Some descriptors stay free for questions and probes. */
+    private static final int CONNECTIONS = 40_000;
+
+    private static final int SESSIONLESS_MS = 5000;
+    /** The largest request: no record here has more than some kilobytes. */
+    private static final int REQUEST_BYTES = 128 << 10;
 
     private final ZooKeeperServerEmbedded server;
 
@@ -41,10 +50,13 @@ public final class Ensemble implements AutoCloseable {
             throws IOException {
         LibraryLogs.quiet();
         System.setProperty(ClientSettings.FIPS_MODE, "false");
+        System.setProperty("jute.maxbuffer", Integer.toString(REQUEST_BYTES));
         System.setProperty("zookeeper.sasl.serverconfig", LoginEntries.ofServer("ppmr-server", accepted));
         Path data = settings.data();
         Files.createDirectories(
                 data, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+        requireFree(settings.client());
+        removeOldConfigurations(data);
         Properties properties = properties(settings);
         if (!settings.members().isEmpty()) {
             addMembers(settings, member, properties);
@@ -54,7 +66,7 @@ public final class Ensemble implements AutoCloseable {
             ZooKeeperServerEmbedded server = ZooKeeperServerEmbedded.builder()
                     .baseDir(data)
                     .configuration(properties)
-                    .exitHandler(ExitHandler.LOG_ONLY)
+                    .exitHandler(ExitHandler.EXIT)
                     .build();
             server.start(START_LIMIT.toMillis());
             return new Ensemble(server);
@@ -68,6 +80,28 @@ public final class Ensemble implements AutoCloseable {
         }
     }
 
+    /** Throws at once if another process has the port. ZooKeeper's server would be waited for in vain. */
+    private static void requireFree(InetSocketAddress client) throws IOException {
+        try (ServerSocket probe = new ServerSocket()) {
+            probe.setReuseAddress(true);
+            probe.bind(client);
+        } catch (IOException e) {
+            throw new IOException(
+                    "the server of the ensemble cannot listen on " + client + ": " + e.getMessage()
+                            + ". Remedy: end the process that has the port, or name another client_port",
+                    e);
+        }
+    }
+
+    /** Each start leaves one, with nothing secret in it. */
+    private static void removeOldConfigurations(Path data) throws IOException {
+        try (DirectoryStream<Path> old = Files.newDirectoryStream(data, "zookeeper.configuration*")) {
+            for (Path file : old) {
+                Files.delete(file);
+            }
+        }
+    }
+
     private static Properties properties(EnsembleSettings settings) {
         Properties properties = new Properties();
         properties.setProperty("dataDir", settings.data().toString());
@@ -77,6 +111,8 @@ public final class Ensemble implements AutoCloseable {
         properties.setProperty("tickTime", Long.toString(settings.tick().toMillis()));
         // Many nodes may have one address, behind a translation of addresses.
         properties.setProperty("maxClientCnxns", "0");
+        properties.setProperty("maxCnxns", Integer.toString(CONNECTIONS));
+        properties.setProperty("nio.sessionlessCnxnTimeout", Integer.toString(SESSIONLESS_MS));
         properties.setProperty("preAllocSize", Integer.toString(LOG_PIECE_KIB));
         properties.setProperty("forceSync", "yes");
         properties.setProperty("autopurge.snapRetainCount", Integer.toString(SNAPSHOTS));

@@ -157,6 +157,22 @@ public final class ServiceSession implements AutoCloseable {
         return new Credentials(client.getSessionId(), HexFormat.of().formatHex(client.getSessionPasswd()));
     }
 
+    /** Returns whether the record of this name belongs to this session, and watches it. Writes nothing. */
+    public boolean holds(ServiceName name) throws IOException, InterruptedException {
+        try {
+            Stat found = client.exists(ClusterPaths.SERVICES + "/" + name, true);
+            return found != null && found.getEphemeralOwner() == client.getSessionId();
+        } catch (KeeperException e) {
+            throw failure(e);
+        }
+    }
+
+    private static IOException failure(KeeperException e) {
+        return e instanceof KeeperException.SessionExpiredException
+                ? (IOException) new SessionExpiredException().initCause(e)
+                : new IOException("the ensemble does not take the record of this service: " + e.getMessage(), e);
+    }
+
     /**
      * Writes this service's record, and watches it.
      *
@@ -181,10 +197,8 @@ public final class ServiceSession implements AutoCloseable {
             return true;
         } catch (KeeperException.NodeExistsException e) {
             return false;
-        } catch (KeeperException.SessionExpiredException e) {
-            throw (IOException) new SessionExpiredException().initCause(e);
         } catch (KeeperException e) {
-            throw new IOException("the record of this service cannot be written: " + e.getMessage(), e);
+            throw failure(e);
         }
     }
 

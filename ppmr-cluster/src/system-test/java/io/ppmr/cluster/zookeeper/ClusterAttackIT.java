@@ -15,7 +15,9 @@ import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.Testbed;
+import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.auth.PreSharedKey;
+import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -158,6 +160,8 @@ class ClusterAttackIT {
                     ClusterUser.service(key),
                     List.of()));
             byte[] evil = "evil".getBytes(StandardCharsets.US_ASCII);
+            String election = ClusterPaths.LATCH + "/"
+                    + client.getChildren(ClusterPaths.LATCH, false).get(0);
             for (Executable attack : List.<Executable>of(
                     () -> client.setData(ClusterPaths.ID, evil, -1),
                     () -> client.setData(ClusterPaths.SERVICES, evil, -1),
@@ -167,6 +171,10 @@ class ClusterAttackIT {
                     () -> client.setACL(ClusterPaths.SERVICES, Ids.OPEN_ACL_UNSAFE, -1),
                     () -> client.create(ClusterPaths.NODES + "/x", evil, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT),
                     () -> client.create(ClusterPaths.LATCH + "/x", evil, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT),
+                    () -> client.setData(election, evil, -1),
+                    () -> client.setACL(election, Ids.OPEN_ACL_UNSAFE, -1),
+                    () -> client.create("/zookeeper/x", evil, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT),
+                    () -> client.create("/zookeeper/quota/x", evil, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT),
                     () -> client.create("/x", evil, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT))) {
                 assertThrows(NoAuthException.class, attack);
             }
@@ -199,6 +207,38 @@ class ClusterAttackIT {
         } finally {
             client.close(1000);
         }
+    }
+
+    /** A record without a session would show a node for ever. */
+    @Test
+    void shouldRemoveARecordWithoutASession() throws Exception {
+        ZooKeeper client = serviceClient();
+        try {
+            String lasting = ClusterPaths.SERVICES + "/lasting.target";
+            client.create(lasting, new byte[0], Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
+            Conditions.until(LIMIT, "the record is removed", () -> client.exists(lasting, false) == null);
+            assertFalse(hosts().contains("lasting"));
+        } finally {
+            client.close(1000);
+        }
+    }
+
+    /** A peer with the key that sends many questions at once must not fill the memory of a controller. */
+    @Test
+    void shouldEndAConnectionThatSendsQuestionsBeforeTheAnswers() throws Exception {
+        Connector.Control control = new Connector(questions, key, LIMIT).control();
+        ControlLink link = new ControlLink(control.channel(), 1, LIMIT.toNanos());
+        ClusterMessage question = new ClusterMessage.Join("n1", "target");
+        assertThrows(IOException.class, () -> {
+            for (long endNs = System.nanoTime() + LIMIT.toNanos(); System.nanoTime() - endNs < 0; ) {
+                for (int i = 0; i < 100; i++) {
+                    link.sendFromAgent(question);
+                }
+                link.doWork((type, buffer, offset, lengthBytes) -> {});
+                link.transmit();
+            }
+        });
+        link.close();
     }
 
     private static List<String> hosts() throws Exception {

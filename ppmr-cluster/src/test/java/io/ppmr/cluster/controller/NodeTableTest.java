@@ -232,6 +232,55 @@ class NodeTableTest {
         assertEquals(Optional.empty(), cluster.table.returnedFromOff("n1"));
     }
 
+    /** The operator's report comes while a probe of the node is on its way. */
+    @Test
+    void shouldStayOffWhenAnEarlierProbeIsAnsweredLate() {
+        Cluster cluster = new Cluster(12, 4);
+        cluster.lose("n1");
+        cluster.pass(Duration.ofSeconds(6));
+        cluster.nowNs += NodeTable.PROBE_AGAIN.toNanos();
+        cluster.table.tick(cluster.nowNs, 1);
+        List<NodeAct> acts = cluster.table.takeActs();
+        cluster.table.turnOff("n1", 1);
+        for (NodeAct act : acts) {
+            if (act instanceof NodeAct.Probe probe) {
+                cluster.table.probed(probe.host(), probe.round(), true, cluster.nowNs, 1);
+            }
+        }
+        cluster.pass(Duration.ofSeconds(1));
+        assertEquals(NodeStatus.OFF, cluster.state("n1"));
+    }
+
+    @Test
+    void shouldProbeAgainWhenAProbeHasNoResult() {
+        Cluster cluster = new Cluster(13, 4);
+        cluster.end("n1");
+        cluster.table.tick(cluster.nowNs, 1);
+        // The probe fails here, for want of descriptors.
+        cluster.table.takeActs();
+        cluster.pass(NodeTable.SILENT_LIMIT.plus(NodeTable.PROBE_AGAIN).plus(Duration.ofSeconds(1)));
+        assertEquals(NodeStatus.SERVICE_DOWN, cluster.state("n1"));
+    }
+
+    @Test
+    void shouldBeUnknownWhenItsRecordNeverHadAnAddress() {
+        Cluster cluster = new Cluster(14, 4);
+        cluster.table.appeared(new ServiceName("n9", "target"), Optional.empty(), cluster.nowNs, 1);
+        cluster.table.vanished(new ServiceName("n9", "target"), cluster.nowNs, 1);
+        cluster.pass(Duration.ofSeconds(20));
+        assertEquals(NodeStatus.UNKNOWN, cluster.state("n9"));
+    }
+
+    @Test
+    void shouldJudgeManySilentNodesInTime() {
+        Cluster cluster = new Cluster(15, 250);
+        for (int i = 1; i <= 240; i++) {
+            cluster.lose("n" + i);
+        }
+        cluster.pass(NodeTable.SILENT_LIMIT);
+        assertEquals(240, cluster.table.counts().get(NodeStatus.SUSPECT));
+    }
+
     @Test
     void shouldRaiseAnAlarmWhenABootIsBackThatWasReportedOff() {
         Cluster cluster = new Cluster(9, 4);

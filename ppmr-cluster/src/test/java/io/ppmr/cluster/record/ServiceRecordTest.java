@@ -73,13 +73,27 @@ class ServiceRecordTest {
                 good + "x",
                 good.replace(BOOT, "../../etc/passwd"),
                 good.replace("10.0.0.7:7411", "no address"),
+                good.replace("10.0.0.7:40001", "slow.example:1"),
+                good.replace("10.0.0.7:40001", "999.0.0.7:1"),
+                good.replace("10.0.0.7:40001", "10.0.0.7:0"),
                 good.replace("rack-7", "rack 7"),
                 good.replace("\"places\":2", "\"places\":-2"),
                 good.replace("\"places\":2", "\"places\":null"),
-                good.replace("\"places\":2", "\"places\":2,\"more\":1"),
                 good.replace("\"criu\"", "\"a\\nb\""),
                 good.replace("}", " ".repeat(ServiceRecord.MAX_BYTES) + "}"))) {
             assertEquals(Optional.empty(), ServiceRecord.decode(bad.getBytes(StandardCharsets.UTF_8)), bad);
+        }
+    }
+
+    @Test
+    void shouldTakeFieldsOfANewerReleaseAndAddressesOfBothFamilies() {
+        String good = new String(record(List.of("criu"), 1, 0).encode(), StandardCharsets.UTF_8);
+        for (String newer : List.of(
+                good.replace("\"places\":2", "\"places\":2,\"more\":1"),
+                good.replace("10.0.0.7:40001", "[fd00::7]:40001"),
+                good.replace("10.0.0.7:40001", "[fe80::7%eth0]:40001"))) {
+            assertTrue(
+                    ServiceRecord.decode(newer.getBytes(StandardCharsets.UTF_8)).isPresent(), newer);
         }
     }
 
