@@ -18,7 +18,12 @@ developer_command() {
     demo)
         set_up_demo
         build ppmr-testbed
-        run_java ppmr-testbed io.ppmr.testbed.demo.Demo "$@"
+        if [ "${1:-}" = --cluster ]; then
+            shift
+            run_java ppmr-testbed io.ppmr.cluster.testbed.ClusterDemo "$@"
+        else
+            run_java ppmr-testbed io.ppmr.testbed.demo.Demo "$@"
+        fi
         ;;
     bench)
         set_up_bench
@@ -70,6 +75,7 @@ It installs what is missing and builds first. As root.
 Examples:
   ./ppmr demo
   ./ppmr demo --checkpointer criu --processes 2
+  ./ppmr demo --cluster                          the nodes of a cluster, of which one is lost
 TEXT
         if built ppmr-testbed; then run_java ppmr-testbed io.ppmr.testbed.demo.Demo --help; fi
         printf '\nIts options are listed once it is built: ./ppmr demo\n'

@@ -62,26 +62,99 @@ public final class ClusterCommand extends ServiceCommands.ServiceCommand {
             description = "how long the idle controller is measured (default: ${DEFAULT-VALUE})")
     private int idleSeconds;
 
+    @Option(
+            names = "--service",
+            description = "measure instead an idle service that has a session, beside one without a cluster")
+    private boolean service;
+
     @Override
     Result measure() throws Exception {
+        return service ? measureService() : measureController();
+    }
+
+    /** Both targets run at the same time, so what else the machine does changes neither alone. */
+    private Result measureService() throws Exception {
+        Map<String, Object> details = new LinkedHashMap<>();
+        try (Testbed testbed = Testbed.create("bench")) {
+            Path folder = testbed.folder();
+            int questions = freePort();
+            startController(testbed, questions, freePort());
+            String cluster = """
+                    [cluster]
+                    controllers = ["127.0.0.1:%d"]
+                    """.formatted(questions);
+            ServiceProcess with = begin(testbed, "with", cluster);
+            ServiceProcess without = begin(testbed, "without", "");
+            with.awaitReady(LIMIT);
+            without.awaitReady(LIMIT);
+            Path socket = folder.resolve("controller.sock");
+            Conditions.until(LIMIT, "the node is up", () -> shows(socket, "1 up"));
+            Map<ServiceProcess, ProcessFigures> before = Map.of(with, with.figures(), without, without.figures());
+            long startNs = System.nanoTime();
+            LockSupport.parkNanos(Duration.ofSeconds(idleSeconds).toNanos());
+            Run run = figures(with, before.get(with), startNs);
+            Run other = figures(without, before.get(without), startNs);
+            put(details, "percent of a processor more", run.cpuPercent - other.cpuPercent);
+            put(details, "wake-ups a second more", run.wakeupsPerSecond - other.wakeupsPerSecond);
+            put(details, "MiB resident more", (run.peakRssBytes - other.peakRssBytes) / MIB);
+            return result(List.of(run, other), null, details);
+        }
+    }
+
+    private static ServiceProcess begin(Testbed testbed, String name, String cluster) throws Exception {
+        return testbed.add(ServiceProcess.begin(
+                null,
+                ServiceProcess.java(),
+                name,
+                testbed.folder(),
+                List.of("target"),
+                """
+                listen = "127.0.0.1:%d"
+                key_file = "key"
+                control_socket = "%s"
+                transport = "tcp"
+                warm_up_migrations = 0
+                """.formatted(freePort(), testbed.folder().resolve(name + ".sock")) + cluster + """
+                [checkpointers.none]
+                type = "command"
+                checkpoint = ["/bin/true"]
+                restart = ["/bin/true"]
+                """));
+    }
+
+    private static Run figures(ServiceProcess service, ProcessFigures before, long startNs) throws IOException {
+        ProcessFigures after = service.figures();
+        Run run = new Run(0, seconds(startNs));
+        run.cpuPercent = PERCENT * (after.cpuSeconds() - before.cpuSeconds()) / run.seconds;
+        run.wakeupsPerSecond = (after.wakeUps() - before.wakeUps()) / run.seconds;
+        run.peakRssBytes = after.peakRssBytes();
+        return run;
+    }
+
+    private static ServiceProcess startController(Testbed testbed, int questions, int clients) throws Exception {
+        Path folder = testbed.folder();
+        KeyFile.create(folder.resolve("key"));
+        KeyFile.create(folder.resolve("controller-key"));
+        return testbed.add(ServiceProcess.start(
+                "controller", folder, """
+                listen = "127.0.0.1:%d"
+                client_port = %d
+                key_file = "key"
+                controller_key_file = "controller-key"
+                data = "data"
+                control_socket = "%s"
+                """.formatted(questions, clients, folder.resolve("controller.sock"))));
+    }
+
+    private Result measureController() throws Exception {
         Map<String, Object> details = new LinkedHashMap<>();
         Run idle;
         try (Testbed testbed = Testbed.create("bench")) {
             Path folder = testbed.folder();
-            KeyFile.create(folder.resolve("key"));
-            KeyFile.create(folder.resolve("controller-key"));
             int questions = freePort();
             int clients = freePort();
             Path socket = folder.resolve("controller.sock");
-            ServiceProcess controller =
-                    testbed.add(ServiceProcess.start("controller", folder, """
-                    listen = "127.0.0.1:%d"
-                    client_port = %d
-                    key_file = "key"
-                    controller_key_file = "controller-key"
-                    data = "data"
-                    control_socket = "%s"
-                    """.formatted(questions, clients, socket)));
+            ServiceProcess controller = startController(testbed, questions, clients);
             PreSharedKey key = PreSharedKey.load(folder.resolve("key"));
             Duration session = Duration.ofSeconds(20);
             try (ManySessions many = new ManySessions(
@@ -129,11 +202,7 @@ public final class ClusterCommand extends ServiceCommands.ServiceCommand {
         ProcessFigures before = controller.figures();
         long startNs = System.nanoTime();
         LockSupport.parkNanos(Duration.ofSeconds(idleSeconds).toNanos());
-        ProcessFigures after = controller.figures();
-        Run run = new Run(0, seconds(startNs));
-        run.cpuPercent = PERCENT * (after.cpuSeconds() - before.cpuSeconds()) / run.seconds;
-        run.wakeupsPerSecond = (after.wakeUps() - before.wakeUps()) / run.seconds;
-        run.peakRssBytes = after.peakRssBytes();
+        Run run = figures(controller, before, startNs);
         put(details, "percent of a processor, idle", run.cpuPercent);
         put(details, "wake-ups a second, idle", run.wakeupsPerSecond);
         put(details, "most resident MiB", run.peakRssBytes / MIB);

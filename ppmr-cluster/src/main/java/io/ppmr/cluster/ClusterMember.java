@@ -156,12 +156,13 @@ final class ClusterMember implements AutoCloseable {
                 new ClusterMessage.Join(name.host(), role), ClusterMessage.JoinAnswer.class, JOIN_LIMIT);
         Optional<ClusterNote> note = ClusterNote.read(service.journal());
         requireSameCluster(note, joined);
+        String own = needsOwnAddress() ? addressTowards(joined.servers()) : "";
         Access access = new Access(joined.servers(), user, keys.session());
         endEarlierSession(note, joined.clusterId(), access);
         try (ServiceSession session = ServiceSession.begin(access)) {
             session.awaitConnection(CONNECT_LIMIT);
             new ClusterNote(joined.clusterId(), Optional.of(session.credentials())).write(service.journal());
-            keepRecord(session, name, joined, addressTowards(joined.servers()));
+            keepRecord(session, name, joined, own);
         }
     }
 
@@ -259,6 +260,14 @@ final class ClusterMember implements AutoCloseable {
         } catch (GeneralSecurityException e) {
             throw new IllegalStateException("SHA-256 is missing in this JDK, though every JDK must have it", e);
         }
+    }
+
+    /** Returns whether a service listens on all addresses of this node, of which its record must name one. */
+    private boolean needsOwnAddress() {
+        return listener.address().getAddress().isAnyLocalAddress()
+                || service.listen()
+                        .filter(at -> at.getAddress().isAnyLocalAddress())
+                        .isPresent();
     }
 
     /** Returns an address as other nodes reach it: the wildcard address becomes this node's own. */

@@ -77,6 +77,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     private final BlockingQueue<Runnable> tasks = new LinkedBlockingQueue<>();
     private final ExecutorService workers =
             Executors.newCachedThreadPool(task -> LogContext.thread(task, "ppmr-controller-worker"));
+    private final List<NodeAct.Probe> dueProbes = new ArrayList<>();
     private final ObjectMapper json = new ObjectMapper();
     private final RareLog log = new RareLog(LOG::warn);
     private final SplittableRandom random = new SplittableRandom();
@@ -131,6 +132,8 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                     nextTickNs = nowNs + TICK.toNanos();
                     if (active) {
                         table.tick(nowNs, System.currentTimeMillis());
+                        carryOut(table.takeActs());
+                        beginProbes();
                     }
                 }
                 if (active) {
@@ -148,17 +151,22 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     }
 
     private void carryOut(List<NodeAct> effects) {
-        List<NodeAct.Probe> probes = new ArrayList<>();
         for (NodeAct effect : effects) {
             if (effect instanceof NodeAct.Probe probe) {
-                probes.add(probe);
+                dueProbes.add(probe);
             } else if (effect instanceof NodeAct.AskWitnesses question) {
                 question.witnesses().forEach(witness -> workers.execute(() -> ask(question, witness)));
             } else if (effect instanceof NodeAct.Write write) {
                 store.writeNode(write.host(), write.record().encode());
             }
         }
-        if (!probes.isEmpty()) {
+    }
+
+    /** Probes all nodes of a tick by one call, however many sessions ended in it. */
+    private void beginProbes() {
+        if (!dueProbes.isEmpty()) {
+            List<NodeAct.Probe> probes = List.copyOf(dueProbes);
+            dueProbes.clear();
             workers.execute(() -> probe(probes));
         }
     }

@@ -14,6 +14,7 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -35,6 +36,8 @@ import java.util.random.RandomGenerator;
 final class NodeTable {
     /** Interval of the probes of a node that is not UP. */
     static final Duration PROBE_AGAIN = Duration.ofSeconds(5);
+    /** The time after which a probe of many nodes counts as lost. */
+    static final Duration LOST_PROBE = Duration.ofSeconds(60);
     /** The longest time in SILENT. */
     static final Duration SILENT_LIMIT = Duration.ofSeconds(5);
     /** The time for the answers of witnesses. */
@@ -111,7 +114,7 @@ final class NodeTable {
     private final Map<String, ServiceRecord> targets = new HashMap<>();
 
     private final Map<Long, Batch> batches = new HashMap<>();
-    private final List<Node> unanswered = new ArrayList<>();
+    private final Set<Node> unanswered = new LinkedHashSet<>();
     private final List<NodeAct> acts = new ArrayList<>();
     private final List<Change> changes = new ArrayList<>();
     private final RandomGenerator random;
@@ -287,8 +290,15 @@ final class NodeTable {
             boolean isDown = node.state == NodeStatus.SERVICE_DOWN
                     || node.state == NodeStatus.SUSPECT
                     || node.state == NodeStatus.UNKNOWN;
-            // A probe without a result is repeated, too.
-            if (isDown && node.services.isEmpty() && !node.questions.isEmpty() && nowNs - node.nextProbeNs >= 0) {
+            // A probe without a result is repeated, too, once it counts as lost.
+            long sinceNs = nowNs - node.nextProbeNs;
+            boolean isFree = !node.probing || sinceNs >= LOST_PROBE.toNanos();
+            if (isDown
+                    && node.services.isEmpty()
+                    && !node.questions.isEmpty()
+                    && isFree
+                    && sinceNs >= 0
+                    && !unanswered.contains(node)) {
                 probe(node, nowNs);
             }
             if (node.state != before || node.written == null) {
@@ -310,11 +320,14 @@ final class NodeTable {
             }
         }
         Random order = new Random(random.nextLong());
-        for (int from = 0; from < unanswered.size(); from += NODES_A_QUESTION) {
+        // A witness answers few questions at once. The other nodes wait for the next tick.
+        int most = Math.max(1, up.size() / ASKED_WITNESSES);
+        while (!unanswered.isEmpty() && batches.size() < most) {
             Collections.shuffle(up, order);
-            ask(unanswered.subList(from, Math.min(unanswered.size(), from + NODES_A_QUESTION)), up, nowNs);
+            List<Node> silent = unanswered.stream().limit(NODES_A_QUESTION).toList();
+            silent.forEach(unanswered::remove);
+            ask(silent, up, nowNs);
         }
-        unanswered.clear();
     }
 
     private void ask(List<Node> silent, List<Node> up, long nowNs) {

@@ -13,6 +13,9 @@ import java.util.List;
 import java.util.Properties;
 import org.apache.zookeeper.server.embedded.ExitHandler;
 import org.apache.zookeeper.server.embedded.ZooKeeperServerEmbedded;
+import org.apache.zookeeper.util.ServiceUtils;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * ZooKeeper's server in this process: alone, or one of three or five. It accepts authenticated sessions only, of the
@@ -22,6 +25,8 @@ import org.apache.zookeeper.server.embedded.ZooKeeperServerEmbedded;
  * <p>The settings follow the administrator's guide of ZooKeeper 3.9.
  */
 public final class Ensemble implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(Ensemble.class);
+    private static final int FAILED = 1;
     private static final Duration START_LIMIT = Duration.ofSeconds(60);
     /** Four snapshots are kept, for an operator who must go back. */
     private static final int SNAPSHOTS = 4;
@@ -51,6 +56,8 @@ public final class Ensemble implements AutoCloseable {
         LibraryLogs.quiet();
         System.setProperty(ClientSettings.FIPS_MODE, "false");
         System.setProperty("jute.maxbuffer", Integer.toString(REQUEST_BYTES));
+        // The names of all records of a session could be longer than a record of the log may be.
+        System.setProperty("zookeeper.closeSessionTxn.enabled", "false");
         System.setProperty("zookeeper.sasl.serverconfig", LoginEntries.ofServer("ppmr-server", accepted));
         Path data = settings.data();
         Files.createDirectories(
@@ -66,9 +73,12 @@ public final class Ensemble implements AutoCloseable {
             ZooKeeperServerEmbedded server = ZooKeeperServerEmbedded.builder()
                     .baseDir(data)
                     .configuration(properties)
-                    .exitHandler(ExitHandler.EXIT)
+                    .exitHandler(ExitHandler.LOG_ONLY)
                     .build();
             server.start(START_LIMIT.toMillis());
+            // Without its server a controller is of no use. The status is one after which systemd starts it again. The
+            // start itself sets a procedure, so this comes after it.
+            ServiceUtils.setSystemExitProcedure(Ensemble::end);
             return new Ensemble(server);
         } catch (IOException e) {
             throw e;
@@ -78,6 +88,11 @@ public final class Ensemble implements AutoCloseable {
                             + ". Remedy: free its ports, or name others (client_port, quorum_port, election_port)",
                     e);
         }
+    }
+
+    private static void end(int status) {
+        LOG.error("the ensemble's server has failed (status {} of ZooKeeper): this controller ends", status);
+        System.exit(FAILED);
     }
 
     /** Throws at once if another process has the port. ZooKeeper's server would be waited for in vain. */

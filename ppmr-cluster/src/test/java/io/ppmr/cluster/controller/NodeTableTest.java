@@ -258,7 +258,7 @@ class NodeTableTest {
         cluster.table.tick(cluster.nowNs, 1);
         // The probe fails here, for want of descriptors.
         cluster.table.takeActs();
-        cluster.pass(NodeTable.SILENT_LIMIT.plus(NodeTable.PROBE_AGAIN).plus(Duration.ofSeconds(1)));
+        cluster.pass(NodeTable.SILENT_LIMIT.plus(NodeTable.LOST_PROBE).plus(Duration.ofSeconds(1)));
         assertEquals(NodeStatus.SERVICE_DOWN, cluster.state("n1"));
     }
 
@@ -273,12 +273,12 @@ class NodeTableTest {
 
     @Test
     void shouldJudgeManySilentNodesInTime() {
-        Cluster cluster = new Cluster(15, 250);
-        for (int i = 1; i <= 240; i++) {
+        Cluster cluster = new Cluster(15, 1000);
+        for (int i = 1; i <= 990; i++) {
             cluster.lose("n" + i);
         }
         cluster.pass(NodeTable.SILENT_LIMIT);
-        assertEquals(240, cluster.table.counts().get(NodeStatus.SUSPECT));
+        assertEquals(990, cluster.table.counts().get(NodeStatus.SUSPECT));
     }
 
     @Test
