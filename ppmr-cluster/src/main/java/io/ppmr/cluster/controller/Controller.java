@@ -302,7 +302,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                 table.begin(records, BootClock.nowNs(), System.currentTimeMillis());
                 store.watchServices();
             } catch (IOException e) {
-                // The election goes on without this one when its session ends; until then it tries again.
+                // Another controller is elected when this session ends. Until then this one tries again.
                 log.write("begin", e.getMessage() + ": trying again");
                 CompletableFuture.delayedExecutor(TICK.toMillis(), TimeUnit.MILLISECONDS, workers)
                         .execute(() -> {

@@ -136,7 +136,7 @@ public final class Ensemble implements AutoCloseable {
         properties.setProperty("4lw.commands.whitelist", "");
         properties.setProperty("fips-mode", "false");
         properties.setProperty("authProvider.sasl", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider");
-        // A client whose own set-up of SASL fails would go on without authentication.
+        // A client whose own set-up of SASL fails would continue without authentication.
         properties.setProperty("sessionRequireClientSASLAuth", "true");
         return properties;
     }
