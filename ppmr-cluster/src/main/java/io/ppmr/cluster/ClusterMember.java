@@ -71,7 +71,6 @@ final class ClusterMember implements AutoCloseable {
     private final Thread thread;
     private final CountDownLatch end = new CountDownLatch(1);
     private volatile boolean ended;
-    private volatile String state = "not joined yet";
 
     /** Starts to join. */
     ClusterMember(ClusterKeys keys, PeerAuthenticator key, ControllerQuestions controllers, Ready service)
@@ -108,11 +107,6 @@ final class ClusterMember implements AutoCloseable {
                 "a service does not answer " + question.getClass().getSimpleName() + ": this is no controller");
     }
 
-    /** Describes the membership, for people. Any thread. */
-    String state() {
-        return state;
-    }
-
     private void run() {
         Duration pause = AGAIN;
         while (!ended) {
@@ -120,10 +114,8 @@ final class ClusterMember implements AutoCloseable {
                 belong();
                 pause = AGAIN;
             } catch (IOException | RequestException e) {
-                state = "not in the cluster: " + e.getMessage();
                 log.write("not in the cluster", "this service is not in the cluster: " + e.getMessage());
             } catch (RuntimeException e) {
-                state = "not in the cluster, for a defect: " + e;
                 log.write("defect", "this service is not in the cluster, for a defect of it: " + e);
                 LOG.debug("a defect", e);
             } catch (InterruptedException e) {
@@ -197,8 +189,7 @@ final class ClusterMember implements AutoCloseable {
             if (!isThere) {
                 isThere = session.write(name, written.encode(), user, joined.controllers());
                 if (isThere) {
-                    state = "in cluster " + joined.clusterId() + " as " + name;
-                    LOG.info("this service is {}", state);
+                    LOG.info("this service is in cluster {} as {}", joined.clusterId(), name);
                 } else {
                     noteTaken(name, System.nanoTime() - takenSinceNs);
                 }
@@ -214,7 +205,8 @@ final class ClusterMember implements AutoCloseable {
                 switch (event.get()) {
                     case EXPIRED -> throw new IOException("the session with the ensemble has expired");
                     case REFUSED -> throw new IOException("the ensemble refuses this service's key");
-                    case DISCONNECTED -> state = "without a connection to the ensemble";
+                    // ZooKeeper's client connects again, or the session expires.
+                    case DISCONNECTED -> LOG.debug("the connection to the ensemble is lost");
                     // A write of its own is such an event, too. Only a record that is gone is written again.
                     case CONNECTED, RECORD_CHANGED -> isThere = session.holds(name);
                 }
@@ -225,7 +217,6 @@ final class ClusterMember implements AutoCloseable {
     /** A record of this name may be this service's own, of a run whose session ends by its time limit. */
     private void noteTaken(ServiceName name, long sinceNs) {
         if (sinceNs > keys.session().multipliedBy(2).toNanos()) {
-            state = "refused: another node named " + name.host() + " is in the cluster";
             log.write(
                     "taken",
                     "another node named " + name.host() + " is in the cluster with a " + name.role()
