@@ -376,10 +376,39 @@ if grep -q '/run/ppmr/' /proc/mounts; then fail "a mount is left: $(grep /run/pp
 seen "stopped, and no mount is left"
 require_job "stop"
 
+# A controller of a cluster, whose unit has nearly none of root's rights.
+grep -q '^listen' /etc/ppmr/controller.toml || fail "ppmr install has put no controller.toml there"
+cat >/etc/ppmr/controller.toml <<TOML
+listen = "127.0.0.1:7413"
+key_file = "/etc/ppmr/key"
+controller_key_file = "/etc/ppmr/controller-key"
+TOML
+mkdir -p /etc/systemd/system/ppmr-controller.service.d
+printf '[Service]\nTimeoutStartSec=10min\nTimeoutStopSec=10min\nWatchdogSec=10min\n' \
+    >/etc/systemd/system/ppmr-controller.service.d/slow.conf
+systemctl daemon-reload
+systemd-analyze verify /etc/systemd/system/ppmr-controller.service >"$work/verify" 2>&1 ||
+    fail "systemd-analyze verify: $(cat "$work/verify")"
+ppmr keygen /etc/ppmr/controller-key || fail "keygen: $(cat "$work/ppmr")"
+systemctl start ppmr-controller || fail "ppmr-controller does not start: $(journalctl --no-pager -o cat -n 40 -u ppmr-controller)"
+cluster() { journalctl --no-pager -o cat -u ppmr-controller | sed -n 's/.*controller of cluster \([^ ]*\) .*/\1/p'; }
+controller_answers() { ppmr nodes --config /etc/ppmr/controller.toml; }
+await 60 "the controller answers" controller_answers
+seen "ppmr-controller is ready, and ppmr nodes has an answer"
+killed=$(main_pid ppmr-controller)
+systemctl kill --kill-whom=all -s KILL ppmr-controller
+anew() { [ "$(main_pid ppmr-controller)" != "$killed" ] && systemctl is-active --quiet ppmr-controller; }
+await 150 "a killed controller starts again" anew
+await 60 "the controller answers again" controller_answers
+[ "$(cluster | sort -u | wc -l)" -eq 1 ] || fail "the cluster has another name: $(cluster)"
+systemctl stop ppmr-controller || fail "systemctl stop ppmr-controller"
+[ "$(property ppmr-controller Result)" = success ] || fail "the controller has not ended well"
+seen "a killed controller has started again with the same cluster"
+
 install_tree || fail "ppmr install, once more"
 grep -q 'name = "none"\|solver' /etc/ppmr/source.toml || fail "the configuration was overwritten"
 require_job "upgrade"
-rm -r /etc/systemd/system/ppmr-source.service.d /etc/systemd/system/ppmr-target.service.d
+rm -r /etc/systemd/system/ppmr-{source,target,controller}.service.d
 "$prefix/ppmr" uninstall --yes || fail "ppmr uninstall"
 [ ! -e "$prefix" ] || fail "$prefix is left: $(find "$prefix" | head)"
 [ ! -e /etc/systemd/system/ppmr-source.service ] || fail "a unit is left"

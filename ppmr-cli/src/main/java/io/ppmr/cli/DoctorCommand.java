@@ -15,6 +15,7 @@ import io.ppmr.daemon.config.ServiceConfig;
 import io.ppmr.daemon.config.SourceConfig;
 import io.ppmr.daemon.config.TargetConfig;
 import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.jobs.ConfiguredJob;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
@@ -125,11 +126,14 @@ public final class DoctorCommand implements Callable<Integer> {
         }
         for (Path file : files) {
             String about = files.size() == 1 ? "this node" : "this node, by " + file;
+            ConfigRole role = ConfigRoles.of(file);
+            if (role.check().isPresent()) {
+                requireNoPeer(role);
+                add(about, role.check().get().by(file));
+                continue;
+            }
             // A target moves no job: of both files the source's is the one for a peer.
-            check(
-                    node(file),
-                    about,
-                    peer != null && (files.size() == 1 || !ConfigRoles.of(file).isTarget()));
+            check(node(file), about, peer != null && (files.size() == 1 || !role.isTarget()));
         }
         DoctorReport report = new DoctorReport(count(FAIL), count("warn"), parts);
         PrintWriter out = spec.commandLine().getOut();
@@ -142,6 +146,15 @@ public final class DoctorCommand implements Callable<Integer> {
             print(report, out, FindingColors.of(spec));
         }
         return (report.failures() == 0 ? ExitCode.OK : ExitCode.FAILED).number();
+    }
+
+    private void requireNoPeer(ConfigRole role) {
+        if (peer != null) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    "a " + role.word() + " has no jobs that could continue at a peer: name a source's file with"
+                            + " --config");
+        }
     }
 
     private void check(Node node, String about, boolean withPeer) {

@@ -50,7 +50,7 @@ final class ManySessions implements AutoCloseable {
     private static final long POLL_MS = 20;
     private static final long PINGS_NS = 250_000_000;
 
-    private final InetSocketAddress server;
+    private final List<InetSocketAddress> servers;
     private final ClusterUser user;
     private final ClusterUser controller;
     private final Duration timeout;
@@ -62,10 +62,10 @@ final class ManySessions implements AutoCloseable {
     private volatile boolean closed;
     private volatile Exception failure;
 
-    /** Creates sessions, which begin with {@link #start}. */
-    ManySessions(InetSocketAddress server, ClusterUser user, ClusterUser controller, Duration timeout, int count)
+    /** Creates sessions with the servers in turn. They begin with {@link #start}. */
+    ManySessions(List<InetSocketAddress> servers, ClusterUser user, ClusterUser controller, Duration timeout, int count)
             throws IOException {
-        this.server = server;
+        this.servers = List.copyOf(servers);
         this.user = user;
         this.controller = controller;
         this.timeout = timeout;
@@ -138,7 +138,7 @@ final class ManySessions implements AutoCloseable {
         }
 
         private void connect() throws IOException {
-            channel = SocketChannel.open(server);
+            channel = SocketChannel.open(servers.get(number % servers.size()));
             channel.configureBlocking(false);
             channel.register(selector, SelectionKey.OP_READ, this);
             send(new ConnectRequest(0, 0, Math.toIntExact(timeout.toMillis()), 0, new byte[16], false));

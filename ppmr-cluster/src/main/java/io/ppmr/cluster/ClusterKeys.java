@@ -14,6 +14,7 @@ import java.util.Optional;
  * @param zone the zone of this node; empty for none
  * @param session how long the service may be silent
  * @param listen where this service answers the controller's questions
+ * @param tls the keys for TLS with the ensemble
  */
 @Section(
         name = "cluster",
@@ -42,4 +43,6 @@ record ClusterKeys(
                 doc = "the address on which this service answers questions of controllers: whether other"
                         + " nodes answer. Port 0: the kernel chooses one",
                 example = "0.0.0.0:7412")
-        InetSocketAddress listen) {}
+        InetSocketAddress listen,
+
+        TlsKeys tls) {}

@@ -10,6 +10,7 @@ import io.ppmr.cluster.zookeeper.ClusterUser;
 import io.ppmr.cluster.zookeeper.ServiceSession;
 import io.ppmr.cluster.zookeeper.ServiceSession.Access;
 import io.ppmr.cluster.zookeeper.ServiceSession.Event;
+import io.ppmr.cluster.zookeeper.TlsFiles;
 import io.ppmr.daemon.part.ServicePart.Ready;
 import io.ppmr.daemon.part.ServicePart.Side;
 import io.ppmr.linux.HostPort;
@@ -67,18 +68,25 @@ final class ClusterMember implements AutoCloseable {
     private final ControllerQuestions controllers;
     private final QuestionListener listener;
     private final ClusterUser user;
+    private final Optional<TlsFiles> tls;
     private final RareLog log = new RareLog(LOG::warn);
     private final Thread thread;
     private final CountDownLatch end = new CountDownLatch(1);
     private volatile boolean ended;
 
     /** Starts to join. */
-    ClusterMember(ClusterKeys keys, PeerAuthenticator key, ControllerQuestions controllers, Ready service)
+    ClusterMember(
+            ClusterKeys keys,
+            Optional<TlsFiles> tls,
+            PeerAuthenticator key,
+            ControllerQuestions controllers,
+            Ready service)
             throws IOException {
         this.keys = keys;
         this.service = service;
         this.controllers = controllers;
         this.user = ClusterUser.service(key);
+        this.tls = tls;
         this.listener = new QuestionListener(keys.listen(), key, ClusterMember::answer);
         this.thread = LogContext.thread(this::run, "ppmr-cluster");
         thread.start();
@@ -148,8 +156,9 @@ final class ClusterMember implements AutoCloseable {
                 new ClusterMessage.Join(name.host(), role), ClusterMessage.JoinAnswer.class, JOIN_LIMIT);
         Optional<ClusterNote> note = ClusterNote.read(service.journal());
         requireSameCluster(note, joined);
+        requireSameTls(joined);
         String own = needsOwnAddress() ? addressTowards(joined.servers()) : "";
-        Access access = new Access(joined.servers(), user, keys.session());
+        Access access = new Access(joined.servers(), user, keys.session(), tls);
         endEarlierSession(note, joined.clusterId(), access);
         try (ServiceSession session = ServiceSession.begin(access)) {
             session.awaitConnection(CONNECT_LIMIT);
@@ -165,6 +174,18 @@ final class ClusterMember implements AutoCloseable {
                     + ". Remedy: if the controllers lost their disk, start one with ppmr controller --adopt "
                     + note.get().clusterId() + "; if this node moves to another cluster, remove "
                     + service.journal().resolve("cluster"));
+        }
+    }
+
+    /** A peer between the nodes cannot have this service connect without TLS. */
+    private void requireSameTls(ClusterMessage.JoinAnswer joined) throws IOException {
+        if (joined.tls() != tls.isPresent()) {
+            throw new IOException(
+                    joined.tls()
+                            ? "the ensemble's servers accept TLS alone. Remedy: name cluster.tls and"
+                                    + " cluster.tls_authorities in this service's file"
+                            : "the ensemble's servers do not use TLS, and this service does. Remedy: name tls in the"
+                                    + " controllers' files, or remove cluster.tls here");
         }
     }
 

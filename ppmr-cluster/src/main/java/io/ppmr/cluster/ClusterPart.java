@@ -5,6 +5,7 @@ import io.ppmr.cluster.message.ClusterMessage;
 import io.ppmr.cluster.message.ControllerQuestions;
 import io.ppmr.cluster.record.ServiceRecord;
 import io.ppmr.cluster.record.SpareNeeds;
+import io.ppmr.cluster.zookeeper.TlsFiles;
 import io.ppmr.daemon.config.file.ConfigFile;
 import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.control.ControlRequest;
@@ -67,7 +68,7 @@ public final class ClusterPart implements ServicePart {
         if (keys.controllers().isEmpty() && keys.zone().isPresent()) {
             section.bad("zone", "has no cluster: name the controllers, or remove it");
         }
-        return new Membership(keys);
+        return new Membership(keys, keys.tls().files(section));
     }
 
     /** Returns the release of ppmr as a word. */
@@ -81,7 +82,7 @@ public final class ClusterPart implements ServicePart {
     }
 
     /** The cluster of a configuration file. */
-    private record Membership(ClusterKeys keys) implements Configured {
+    private record Membership(ClusterKeys keys, Optional<TlsFiles> tls) implements Configured {
         private boolean isMember() {
             return keys.controllers().filter(all -> !all.isEmpty()).isPresent();
         }
@@ -122,7 +123,7 @@ public final class ClusterPart implements ServicePart {
 
         @Override
         public Running open(Node node) {
-            return isMember() ? new Joining(keys, node.key(), questions(node.key())) : new Running() {};
+            return isMember() ? new Joining(this, node.key(), questions(node.key())) : new Running() {};
         }
     }
 
@@ -154,20 +155,20 @@ public final class ClusterPart implements ServicePart {
 
     /** The membership of a service. */
     private static final class Joining implements Running {
-        private final ClusterKeys keys;
+        private final Membership membership;
         private final PeerAuthenticator key;
         private final ControllerQuestions questions;
         private ClusterMember member;
 
-        private Joining(ClusterKeys keys, PeerAuthenticator key, ControllerQuestions questions) {
-            this.keys = keys;
+        private Joining(Membership membership, PeerAuthenticator key, ControllerQuestions questions) {
+            this.membership = membership;
             this.key = key;
             this.questions = questions;
         }
 
         @Override
         public void serve(Ready service) throws IOException {
-            member = new ClusterMember(keys, key, questions, service);
+            member = new ClusterMember(membership.keys(), membership.tls(), key, questions, service);
         }
 
         @Override

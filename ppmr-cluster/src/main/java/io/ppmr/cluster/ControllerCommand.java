@@ -1,6 +1,7 @@
 package io.ppmr.cluster;
 
 import io.ppmr.daemon.service.ExitCode;
+import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.Optional;
 import java.util.concurrent.Callable;
@@ -36,8 +37,20 @@ final class ControllerCommand implements Callable<Integer> {
                     + " name it in their logs")
     private String adopted;
 
+    @Option(
+            names = "--print-jaas",
+            description = "print the users that the servers of a site's ZooKeeper must accept, as a section of their"
+                    + " JAAS file, and end. It has secrets")
+    private boolean printJaas;
+
     @Override
     public Integer call() throws Exception {
+        if (printJaas) {
+            PrintWriter out = spec.commandLine().getOut();
+            out.print(ControllerConfig.load(config).ensembleAccess().loginSection());
+            out.flush();
+            return ExitCode.OK.number();
+        }
         if (adopted != null && !adopted.matches("[0-9a-f-]{36}")) {
             throw new ParameterException(
                     spec.commandLine(),

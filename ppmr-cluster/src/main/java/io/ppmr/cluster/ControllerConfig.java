@@ -1,6 +1,9 @@
 package io.ppmr.cluster;
 
+import io.ppmr.cluster.zookeeper.ClusterUser;
+import io.ppmr.cluster.zookeeper.ControllerAccess;
 import io.ppmr.cluster.zookeeper.EnsembleSettings;
+import io.ppmr.cluster.zookeeper.TlsFiles;
 import io.ppmr.daemon.config.ConfigRoles;
 import io.ppmr.daemon.config.ServiceConfig;
 import io.ppmr.daemon.config.ServiceKeys;
@@ -26,6 +29,7 @@ import java.util.Optional;
  * @param keys the keys of its file
  * @param key the key of all services
  * @param controllerKey the key of the controllers alone
+ * @param tls the files for TLS with the ensemble, or empty for connections without it
  * @param access the access rights to the control socket
  * @param metrics the address of the metrics endpoint, or empty for none
  */
@@ -33,6 +37,7 @@ public record ControllerConfig(
         ControllerKeys keys,
         PreSharedKey key,
         PreSharedKey controllerKey,
+        Optional<TlsFiles> tls,
         ControlAccess access,
         Optional<InetSocketAddress> metrics) {
     static final ConfigRole ROLE = new ConfigRole(
@@ -40,7 +45,8 @@ public record ControllerConfig(
             "controller_key_file",
             ControllerKeys.class,
             List.of(ServiceKeys.MetricsKeys.class),
-            ControllerConfig::read);
+            ControllerConfig::read,
+            Optional.of(ControllerCheck::findings));
 
     private static final int MOST_MEMBERS = 5;
     /** ZooKeeper's limits of a session, in ticks. */
@@ -132,7 +138,9 @@ public record ControllerConfig(
                     value = "20s",
                     doc = "how long a controller may be silent until another one becomes active",
                     example = "10s")
-            Duration session) {}
+            Duration session,
+
+            TlsKeys tls) {}
 
     /** Reads a file on its node. Throws with all mistakes. */
     public static ControllerConfig load(Path file) throws ConfigException {
@@ -180,6 +188,7 @@ public record ControllerConfig(
                 keys,
                 key,
                 controllerKey,
+                ensemble.tls().files(top),
                 ServiceConfig.access(top, keys.control()),
                 ServiceConfig.metrics(file.section(ServiceKeys.MetricsKeys.class)));
         file.requireGood();
@@ -220,6 +229,16 @@ public record ControllerConfig(
         return (host.contains(":") ? "[" + host + "]" : host) + ":" + port;
     }
 
+    /** Returns the way of this controller to the ensemble. */
+    ControllerAccess ensembleAccess() throws UnknownHostException {
+        return new ControllerAccess(
+                servers(),
+                ClusterUser.controller(controllerKey),
+                List.of(ClusterUser.service(key)),
+                keys.ensemble().session(),
+                tls);
+    }
+
     /** Returns the settings of the controller's own server, or empty if the site has an ensemble. */
     Optional<EnsembleSettings> ownServer() {
         EnsembleKeys ensemble = keys.ensemble();
@@ -233,6 +252,7 @@ public record ControllerConfig(
                 ensemble.members().orElse(List.of()),
                 ensemble.me().orElse(1),
                 new EnsembleSettings.QuorumPorts(ensemble.quorumPort(), ensemble.electionPort()),
-                ensemble.tick()));
+                ensemble.tick(),
+                tls));
     }
 }

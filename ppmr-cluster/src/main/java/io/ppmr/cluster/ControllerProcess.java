@@ -9,8 +9,10 @@ import io.ppmr.cluster.message.ControllerQuestions;
 import io.ppmr.cluster.message.QuestionListener;
 import io.ppmr.cluster.record.NodeStatus;
 import io.ppmr.cluster.zookeeper.ClusterUser;
+import io.ppmr.cluster.zookeeper.ControllerAccess;
 import io.ppmr.cluster.zookeeper.ControllerStore;
 import io.ppmr.cluster.zookeeper.Ensemble;
+import io.ppmr.cluster.zookeeper.EnsembleCheck;
 import io.ppmr.cluster.zookeeper.EnsembleSettings;
 import io.ppmr.daemon.control.ControlProtocol;
 import io.ppmr.daemon.control.ControlRequest;
@@ -22,6 +24,7 @@ import io.ppmr.daemon.service.Supervisor;
 import io.ppmr.daemon.service.Watchdog;
 import io.ppmr.linux.HostPort;
 import io.ppmr.linux.LibC;
+import io.ppmr.linux.RareLog;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.HashMap;
@@ -43,9 +46,11 @@ final class ControllerProcess {
     private static final Logger LOG = LoggerFactory.getLogger(ControllerProcess.class);
     private static final int FOR_OWNER_ALONE = 077;
     private static final Duration CONNECT_STEP = Duration.ofSeconds(1);
+    private static final Duration CHECK_LIMIT = Duration.ofSeconds(5);
 
     private final ControllerConfig config;
     private final Optional<String> adopted;
+    private final RareLog log = new RareLog(LOG::info);
     private final CountDownLatch end = new CountDownLatch(1);
 
     /** @param adopted the name of the cluster that an empty ensemble gets, or empty for a new one */
@@ -60,26 +65,19 @@ final class ControllerProcess {
         ProcessSignals.on("TERM", end::countDown);
         ProcessSignals.on("INT", end::countDown);
         MeterRegistry meters = config.metrics().isPresent() ? MetricsEndpoint.registry() : new SimpleMeterRegistry();
-        ClusterUser controllerUser = ClusterUser.controller(config.controllerKey());
-        ClusterUser serviceUser = ClusterUser.service(config.key());
+        ControllerAccess access = config.ensembleAccess();
         Optional<EnsembleSettings> own = config.ownServer();
         try (MetricsEndpoint shown = MetricsEndpoint.of(config.metrics(), meters);
                 Watchdog watchdog = new Watchdog(Supervisor.of(System.getenv()));
                 Ensemble ensemble = own.isPresent()
-                        ? Ensemble.start(
-                                own.get(),
-                                List.of(controllerUser, serviceUser),
-                                ClusterUser.member(config.controllerKey()))
+                        ? Ensemble.start(own.get(), access.users(), ClusterUser.member(config.controllerKey()))
                         : null;
                 Controller controller = new Controller(new Controller.ControllerSettings(
                         config.key(),
                         config.keys().ensemble().session(),
                         config.keys().probeLimit()));
                 ControllerStore store = new ControllerStore(
-                        config.servers(),
-                        controllerUser,
-                        List.of(serviceUser),
-                        config.keys().ensemble().session(),
+                        access,
                         ControllerConfig.text(
                                 config.host(), config.keys().listen().getPort()),
                         controller)) {
@@ -94,7 +92,13 @@ final class ControllerProcess {
             }
             String id = prepared.get();
             requireAdopted(id);
-            controller.start(store, new Controller.Entrance(id, config.servers(), List.of(controllerUser.name())));
+            controller.start(
+                    store,
+                    new Controller.Entrance(
+                            id,
+                            access.servers(),
+                            List.of(access.user().name()),
+                            access.tls().isPresent()));
             try (QuestionListener questions =
                             new QuestionListener(config.keys().listen(), config.key(), controller::answer);
                     ControlServer control =
@@ -125,9 +129,16 @@ final class ControllerProcess {
             throws IOException, InterruptedException {
         while (true) {
             try {
-                return Optional.of(store.prepare(fresh, own));
+                if (own) {
+                    return Optional.of(store.prepare(fresh, true));
+                }
+                EnsembleCheck check = new EnsembleCheck(config.ensembleAccess(), CHECK_LIMIT);
+                check.requireOwn();
+                String id = store.prepare(fresh, false);
+                check.requireClosed();
+                return Optional.of(id);
             } catch (ControllerStore.UnreachableException e) {
-                LOG.info("waiting for a majority of the ensemble: {}", e.getMessage());
+                log.write("majority", "waiting for a majority of the ensemble: " + e.getMessage());
             }
             if (end.await(CONNECT_STEP.toMillis(), TimeUnit.MILLISECONDS)) {
                 return Optional.empty();
@@ -185,7 +196,7 @@ final class ControllerProcess {
                 throw new IOException("the controller ends", e);
             }
         }));
-        requests.put(NodeRequests.OFF, NodeRequests.off(controller));
+        requests.putAll(NodeRequests.changes(controller));
         requests.put(
                 ControlProtocol.STATUS,
                 ControlRequest.status(() -> new ControlStatus(

@@ -23,12 +23,15 @@ import java.util.Optional;
  * <pre>
  *   {"request": "nodes", "zone": ZONE, "state": STATE}   "nodes", a list of {@link NodeView}; both may be missing
  *   {"request": "node_off", "node": HOST}                "off", at a controller only
+ *   {"request": "node_forget", "node": HOST}             "forgotten", at a controller only
  * </pre>
  */
 final class NodeRequests {
     static final String NODES = "nodes";
     static final String OFF = "node_off";
     static final String IS_OFF = "off";
+    static final String FORGET = "node_forget";
+    static final String FORGOTTEN = "forgotten";
     /** The time for the answer of a controller. */
     static final Duration LIMIT = Duration.ofSeconds(4);
 
@@ -43,8 +46,14 @@ final class NodeRequests {
     @JsonInclude(JsonInclude.Include.NON_NULL)
     record ListRequest(String zone, String state) {}
 
-    /** Reports that a node is off. */
-    record OffRequest(String node) {}
+    /** Reports that a node is off, or must be forgotten. */
+    record NodeRequest(String node) {}
+
+    /** Changes a node's state at the active controller. Returns why it cannot be so, or empty. */
+    @FunctionalInterface
+    private interface NodeChange {
+        Optional<String> of(String node, String by) throws IOException, InterruptedException;
+    }
 
     /** Sends a question to the active controller. */
     @FunctionalInterface
@@ -59,13 +68,19 @@ final class NodeRequests {
                 new ControlRequest<>(ListRequest.class, true, (request, with) -> list(questions, request, with)));
     }
 
-    /** Returns the request that changes a node's state, which a controller's own socket alone takes. */
-    static ControlRequest<OffRequest> off(Controller controller) {
-        return new ControlRequest<>(OffRequest.class, false, (request, with) -> {
+    /** Returns the requests that change a node's state, which a controller's own socket alone takes. */
+    static Map<String, ControlRequest<?>> changes(Controller controller) {
+        return Map.of(
+                OFF, change(controller::turnOff, IS_OFF),
+                FORGET, change(controller::forget, FORGOTTEN));
+    }
+
+    private static ControlRequest<NodeRequest> change(NodeChange change, String answer) {
+        return new ControlRequest<>(NodeRequest.class, false, (request, with) -> {
             try {
                 Optional<String> refusal =
-                        controller.turnOff(Optional.ofNullable(request.node()).orElse(""), "user " + with.user());
-                with.send(refusal.isPresent() ? ControlProtocol.REFUSED : IS_OFF, refusal.orElse(request.node()));
+                        change.of(Optional.ofNullable(request.node()).orElse(""), "user " + with.user());
+                with.send(refusal.isPresent() ? ControlProtocol.REFUSED : answer, refusal.orElse(request.node()));
             } catch (IOException e) {
                 with.send(ControlProtocol.ERROR, e.getMessage());
             }

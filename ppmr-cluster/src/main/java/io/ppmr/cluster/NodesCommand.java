@@ -151,15 +151,35 @@ final class NodesCommand implements Callable<Integer> {
             @Parameters(paramLabel = "NODE", description = "the node, as ppmr nodes shows it") String node,
             @Mixin SocketArgument controller)
             throws Exception {
-        try (ControlClient client = new ControlClient(controller.path())) {
-            String off = client.askPart(
-                    NodeRequests.OFF,
-                    new NodeRequests.OffRequest(node),
-                    ANSWER_LIMIT,
-                    NodeRequests.IS_OFF,
-                    String.class);
-            spec.commandLine().getOut().println("node " + off + " is off");
+        String off = change(controller, NodeRequests.OFF, NodeRequests.IS_OFF, node);
+        spec.commandLine().getOut().println("node " + off + " is off");
+        return ExitCode.OK.number();
+    }
+
+    @Command(
+            name = "forget",
+            description = {
+                "Removes a node from the cluster's list, if no service of it has a session.",
+                "If some have one, those that have none are removed, such as a target that this node has no longer.",
+                "Only an operator on a controller's node can do this. A node that returns is listed again."
+            },
+            mixinStandardHelpOptions = true)
+    int forget(
+            @Parameters(paramLabel = "NODE", arity = "1..*", description = "the nodes, as ppmr nodes shows them")
+                    List<String> nodes,
+            @Mixin SocketArgument controller)
+            throws Exception {
+        for (String node : nodes) {
+            String forgotten = change(controller, NodeRequests.FORGET, NodeRequests.FORGOTTEN, node);
+            spec.commandLine().getOut().println("what has no session of node " + forgotten + " is forgotten");
         }
         return ExitCode.OK.number();
+    }
+
+    private static String change(SocketArgument controller, String request, String answer, String node)
+            throws Exception {
+        try (ControlClient client = new ControlClient(controller.path())) {
+            return client.askPart(request, new NodeRequests.NodeRequest(node), ANSWER_LIMIT, answer, String.class);
+        }
     }
 }

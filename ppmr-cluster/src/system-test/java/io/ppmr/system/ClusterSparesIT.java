@@ -1,23 +1,19 @@
 package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.cluster.testbed.ClusterNodes;
 import io.ppmr.cluster.testbed.ClusterNodes.ClusterNode;
-import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.Testbed;
 import java.nio.file.Files;
-import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer;
@@ -51,10 +47,10 @@ class ClusterSparesIT {
         loaded = cluster.add("loaded");
         free = cluster.add("free");
         controller = control.controller("");
-        load(loaded, "7.50");
-        load(free, "0.25");
+        loaded.load("7.50");
+        free.load("0.25");
         for (ClusterNode spare : List.of(loaded, free)) {
-            spare.beginTarget(ClusterNodes.quoted(control), "migrations = 2\n", criu() + """
+            spare.beginTarget(ClusterNodes.quoted(control), "migrations = 2\n", ClusterNodes.criu(USER) + """
                     [staging]
                     limit = "64m"
                     """);
@@ -62,44 +58,17 @@ class ClusterSparesIT {
         source.beginSource(
                 ClusterNodes.quoted(control),
                 "",
-                criu() + """
+                ClusterNodes.criu(USER)
+                        + """
                 [target]
                 cluster = true
                 addresses = ["%s:%d"]
-                """.formatted(loaded.address(), ClusterNodes.TARGET_PORT) + job("first") + job("second"));
+                """.formatted(loaded.address(), ClusterNodes.TARGET_PORT)
+                        + cluster.job("first", USER)
+                        + cluster.job("second", USER));
         for (ClusterNode node : List.of(source, loaded, free)) {
             ClusterNodes.await(control.socket("controller"), node, "up", Duration.ofSeconds(60));
         }
-    }
-
-    /** Has the processes of a node see a load of its own: namespaces of one kernel share one. */
-    private static void load(ClusterNode node, String minute) throws Exception {
-        Path file = Files.writeString(node.folder().resolve("loadavg"), minute + " 0.00 0.00 1/100 1000\n");
-        node.node().run(LIMIT, "mount", "--bind", file.toString(), "/proc/loadavg");
-    }
-
-    private static String criu() {
-        return """
-                [checkpointers.criu]
-                type = "criu"
-                landlock = "allow"
-                trusted_users = [%d]
-                program = [%s]
-                """.formatted(
-                        USER,
-                        CheckpointerConfig.criu(System.getenv()).stream()
-                                .map(word -> "\"" + word + "\"")
-                                .collect(Collectors.joining(", ")));
-    }
-
-    private static String job(String name) {
-        return """
-                [jobs.%1$s]
-                user = %2$d
-                group = %2$d
-                checkpointer = "criu"
-                ranks = [{rank = 0, pid_file = "%3$s/%1$s.pid"}]
-                """.formatted(name, USER, testbed.folder());
     }
 
     @AfterAll
@@ -110,30 +79,11 @@ class ClusterSparesIT {
     }
 
     private static MigrationReport migrate(String job) throws Exception {
-        source.node()
-                .startDetached(
-                        testbed.folder().resolve(job + ".pid"),
-                        List.of(
-                                "setpriv",
-                                "--reuid",
-                                "" + USER,
-                                "--regid",
-                                "" + USER,
-                                "--clear-groups",
-                                "setsid",
-                                "sleep",
-                                "1000"));
+        source.startJob(job, USER);
         try (ControlClient client = new ControlClient(source.socket("source"))) {
             client.start(job, true);
             return client.awaitReport(LIMIT, progress -> {});
         }
-    }
-
-    private static boolean runsAt(ClusterNode node) throws Exception {
-        return node.node()
-                .run(LIMIT, "sh", "-c", "pgrep -u " + USER + " sleep || true")
-                .lines()
-                .anyMatch(line -> line.matches("\\d+"));
     }
 
     @Test
@@ -141,8 +91,8 @@ class ClusterSparesIT {
     void shouldTakeTheLeastLoadedSpareWhenAJobIsMoved() throws Exception {
         MigrationReport report = migrate("first");
         assertEquals(MigrationReport.Outcome.COMMITTED, report.outcome(), report.toString());
-        assertTrue(runsAt(free));
-        assertTrue(!runsAt(loaded) && !runsAt(source));
+        assertEquals(1, free.jobs(USER));
+        assertEquals(0, loaded.jobs(USER) + source.jobs(USER));
     }
 
     @Test
@@ -151,6 +101,6 @@ class ClusterSparesIT {
         controller.kill();
         MigrationReport report = migrate("second");
         assertEquals(MigrationReport.Outcome.COMMITTED, report.outcome(), report.toString());
-        assertTrue(runsAt(loaded));
+        assertEquals(1, loaded.jobs(USER));
     }
 }

@@ -25,57 +25,72 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer;
 import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.Timeout;
 
 /** A cluster of four nodes and one controller: what {@code ppmr nodes} shows of services and nodes that are lost. */
-@Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@TestInstance(TestInstance.Lifecycle.PER_CLASS)
+@Timeout(value = 600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class NodesIT {
-    private static final Duration SESSION = Duration.ofSeconds(2);
-    private static final Duration TICK = Duration.ofMillis(500);
-    /** A session's end, a probe and the witnesses' answers. */
-    private static final Duration SHOWN = SESSION.plus(TICK.multipliedBy(2)).plus(Duration.ofSeconds(6));
-
-    private static final Duration GRACE = SESSION.plus(Duration.ofSeconds(10));
     private static final Duration START = Duration.ofSeconds(60);
 
-    private static Testbed testbed;
-    private static ClusterNode control;
-    private static ServiceProcess controller;
-    private static final List<ClusterNode> NODES = new ArrayList<>();
-    private static final Map<ClusterNode, ServiceProcess> TARGETS = new HashMap<>();
+    private final Times times = times();
+    private final Duration tick = times.tick();
+    private final Duration session = times.session();
+    private Testbed testbed;
+    private ClusterNode control;
+    private ServiceProcess controller;
+    private final List<ClusterNode> nodes = new ArrayList<>();
+    private final Map<ClusterNode, ServiceProcess> targets = new HashMap<>();
+
+    /** The times of the cluster, and how long its controller is frozen. */
+    record Times(Duration tick, Duration session, Duration frozen) {}
+
+    Times times() {
+        return new Times(Duration.ofMillis(500), Duration.ofSeconds(2), Duration.ofSeconds(6));
+    }
+
+    /** A session's end, a probe and the witnesses' answers. */
+    private Duration shown() {
+        return session.plus(tick.multipliedBy(2)).plus(Duration.ofSeconds(6));
+    }
+
+    private Duration grace() {
+        return session.plus(Duration.ofSeconds(10));
+    }
 
     @BeforeAll
-    static void start() throws Exception {
+    void start() throws Exception {
         Assumptions.assumeTrue(
                 Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "needs root: nodes are namespaces");
         testbed = Testbed.create("nodes");
-        ClusterNodes cluster = new ClusterNodes(testbed, TICK.toMillis() + "ms", SESSION.toSeconds() + "s");
+        ClusterNodes cluster = new ClusterNodes(testbed, tick.toMillis() + "ms", session.toSeconds() + "s");
         control = cluster.add("control");
         controller = control.controller("");
         for (int i = 1; i <= 4; i++) {
             ClusterNode node = cluster.add("n" + i);
-            NODES.add(node);
-            TARGETS.put(node, target(node));
+            nodes.add(node);
+            targets.put(node, target(node));
         }
-        for (ClusterNode node : NODES) {
+        for (ClusterNode node : nodes) {
             await(node, "up", START);
         }
     }
 
-    private static ServiceProcess target(ClusterNode node) throws Exception {
+    private ServiceProcess target(ClusterNode node) throws Exception {
         return node.beginTarget(ClusterNodes.quoted(control), "", ClusterNodes.noCheckpointer());
     }
 
     @AfterAll
-    static void end() throws Exception {
+    void end() throws Exception {
         if (testbed != null) {
             testbed.close();
         }
     }
 
-    private static void await(ClusterNode node, String state, Duration limit) throws Exception {
+    private void await(ClusterNode node, String state, Duration limit) throws Exception {
         try {
             ClusterNodes.await(control.socket("controller"), node, state, limit);
         } catch (Exception e) {
@@ -86,7 +101,7 @@ class NodesIT {
     @Test
     @Order(1)
     void shouldShowEachNodeWithItsFiguresAtEachService() throws Exception {
-        List<NodeView> shown = ClusterNodes.nodes(NODES.get(0).socket("target"));
+        List<NodeView> shown = ClusterNodes.nodes(nodes.get(0).socket("target"));
         assertEquals(4, shown.size(), shown.toString());
         for (NodeView node : shown) {
             assertEquals("up", node.state());
@@ -98,7 +113,7 @@ class NodesIT {
         // A service writes its record once, and then only what has changed.
         assertEquals(
                 1,
-                TARGETS.get(NODES.get(0))
+                targets.get(nodes.get(0))
                         .log()
                         .lines()
                         .filter(line -> line.contains("this service is in cluster"))
@@ -112,21 +127,21 @@ class NodesIT {
     @Test
     @Order(2)
     void shouldBeServiceDownWhenAServiceIsKilledAndUpWhenItIsBack() throws Exception {
-        ClusterNode node = NODES.get(1);
-        TARGETS.get(node).kill();
-        await(node, "service-down", SHOWN);
-        node.stop(TARGETS.get(node));
-        TARGETS.put(node, target(node));
+        ClusterNode node = nodes.get(1);
+        targets.get(node).kill();
+        await(node, "service-down", shown());
+        node.stop(targets.get(node));
+        targets.put(node, target(node));
         await(node, "up", START);
     }
 
     @Test
     @Order(3)
     void shouldBeSuspectWhenItsCableIsCutAndUpWhenItIsMended() throws Exception {
-        ClusterNode node = NODES.get(2);
+        ClusterNode node = nodes.get(2);
         node.cable(false);
-        await(node, "suspect", SHOWN);
-        assertEquals("up", ClusterNodes.state(control.socket("controller"), NODES.get(0)));
+        await(node, "suspect", shown());
+        assertEquals("up", ClusterNodes.state(control.socket("controller"), nodes.get(0)));
         node.cable(true);
         await(node, "up", START);
     }
@@ -136,39 +151,39 @@ class NodesIT {
     @Order(4)
     void shouldSuspectNoNodeWhenTheControllerWasFrozen() throws Exception {
         controller.freeze();
-        LockSupport.parkNanos(Duration.ofSeconds(6).toNanos());
+        LockSupport.parkNanos(times.frozen().toNanos());
         controller.thaw();
-        long endNs = System.nanoTime() + Patience.of(Duration.ofSeconds(8)).toNanos();
+        long endNs = System.nanoTime() + Patience.of(session.multipliedBy(4)).toNanos();
         while (System.nanoTime() - endNs < 0) {
-            for (ClusterNode node : NODES) {
+            for (ClusterNode node : nodes) {
                 assertEquals("up", ClusterNodes.state(control.socket("controller"), node), controller.logEnd(20));
             }
-            LockSupport.parkNanos(TICK.toNanos());
+            LockSupport.parkNanos(tick.toNanos());
         }
     }
 
     @Test
     @Order(5)
     void shouldKnowItsNodesWithoutTheirRestartWhenTheControllerIsBack() throws Exception {
-        String before = Files.readString(NODES.get(0).folder().resolve("target-journal/cluster"));
+        String before = Files.readString(nodes.get(0).folder().resolve("target-journal/cluster"));
         controller.kill();
         control.stop(controller);
         controller = control.controller("");
-        for (ClusterNode node : NODES) {
+        for (ClusterNode node : nodes) {
             await(node, "up", START);
         }
-        String after = Files.readString(NODES.get(0).folder().resolve("target-journal/cluster"));
+        String after = Files.readString(nodes.get(0).folder().resolve("target-journal/cluster"));
         assertEquals(before.lines().findFirst(), after.lines().findFirst());
-        assertTrue(TARGETS.values().stream().allMatch(ServiceProcess::isAlive));
+        assertTrue(targets.values().stream().allMatch(ServiceProcess::isAlive));
     }
 
     @Test
     @Order(6)
     void shouldBeSuspectWhenANodeIsLostAndOffWhenAnOperatorReportsIt() throws Exception {
-        ClusterNode node = NODES.get(3);
+        ClusterNode node = nodes.get(3);
         node.node().kill();
         // The controller came back a moment ago, so the end of a session proves nothing at first.
-        await(node, "suspect", SHOWN.plus(GRACE));
+        await(node, "suspect", shown().plus(grace()));
         PpmrCommand off = PpmrCommand.run(
                 "nodes",
                 "off",
@@ -176,14 +191,34 @@ class NodesIT {
                 "--socket",
                 control.socket("controller").toString());
         assertEquals(0, off.exitCode(), off.said());
-        await(node, "off", SHOWN);
+        await(node, "off", shown());
         PpmrCommand alive = PpmrCommand.run(
                 "nodes",
                 "off",
-                NODES.get(0).host(),
+                nodes.get(0).host(),
                 "--socket",
                 control.socket("controller").toString());
         assertEquals(4, alive.exitCode(), alive.said());
         assertTrue(alive.said().contains("have a session now"), alive.said());
+    }
+
+    @Test
+    @Order(7)
+    void shouldForgetANodeWhenAnOperatorWantsItAndNoServiceHasASession() throws Exception {
+        PpmrCommand lost = forget(nodes.get(3));
+        assertEquals(0, lost.exitCode(), lost.said());
+        await(nodes.get(3), "", shown());
+        PpmrCommand alive = forget(nodes.get(0));
+        assertEquals(4, alive.exitCode(), alive.said());
+        assertTrue(alive.said().contains("have a session now"), alive.said());
+    }
+
+    private PpmrCommand forget(ClusterNode node) throws Exception {
+        return PpmrCommand.run(
+                "nodes",
+                "forget",
+                node.host(),
+                "--socket",
+                control.socket("controller").toString());
     }
 }

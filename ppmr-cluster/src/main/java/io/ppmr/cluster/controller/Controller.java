@@ -71,8 +71,8 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
      */
     public record ControllerSettings(PeerAuthenticator key, Duration session, int probeLimit) {}
 
-    /** The answer to joining services: the cluster's name, the servers, and the users of controllers. */
-    public record Entrance(String clusterId, List<String> servers, List<String> controllers) {}
+    /** The answer to joining services: the cluster's name, the servers, the users of controllers, and TLS. */
+    public record Entrance(String clusterId, List<String> servers, List<String> controllers, boolean tls) {}
 
     private final BlockingQueue<Runnable> tasks = new LinkedBlockingQueue<>();
     private final ExecutorService workers =
@@ -158,6 +158,8 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                 question.witnesses().forEach(witness -> workers.execute(() -> ask(question, witness)));
             } else if (effect instanceof NodeAct.Write write) {
                 store.writeNode(write.host(), write.record().encode());
+            } else if (effect instanceof NodeAct.Remove remove) {
+                store.removeNode(remove.host());
             }
         }
     }
@@ -271,7 +273,13 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                         "the record of " + name + " cannot be read: it has " + record.get().length
                                 + " bytes. Remedy: install the same release of ppmr on that node");
             }
-            table.appeared(service, read, nowNs, nowMs);
+            if (!table.appeared(service, read, nowNs, nowMs)) {
+                log.write(
+                        "full",
+                        "node " + service.host() + " is not shown: the cluster has " + NodeTable.MOST_NODES
+                                + " names of nodes, the most that a controller keeps. Remedy: ppmr nodes forget NODE"
+                                + " for those that are no nodes");
+            }
         }));
     }
 
@@ -336,7 +344,8 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     public ClusterMessage answer(ClusterMessage question, String peer) throws InterruptedException {
         try {
             if (question instanceof ClusterMessage.Join) {
-                return new ClusterMessage.JoinAnswer(entrance.clusterId(), entrance.servers(), entrance.controllers());
+                return new ClusterMessage.JoinAnswer(
+                        entrance.clusterId(), entrance.servers(), entrance.controllers(), entrance.tls());
             }
             if (question instanceof ClusterMessage.ListNodes list) {
                 return whenActive(() -> nodes(list));
@@ -402,19 +411,34 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
      * @return why it cannot be so; empty if it was noted
      */
     public Optional<String> turnOff(String host, String by) throws IOException, InterruptedException {
+        Optional<String> refusal = ifActive(() -> table.turnOff(host, System.currentTimeMillis()));
+        if (refusal.isEmpty()) {
+            LOG.warn("{} reports that node {} is off", by, host);
+        }
+        return refusal;
+    }
+
+    /**
+     * Forgets the services of a node that have no session, and the node if none has one.
+     *
+     * @return why it cannot be so; empty if they are forgotten
+     */
+    public Optional<String> forget(String host, String by) throws IOException, InterruptedException {
+        Optional<String> refusal = ifActive(() -> table.forget(host, BootClock.nowNs(), System.currentTimeMillis()));
+        if (refusal.isEmpty()) {
+            LOG.warn("{} has the cluster forget what has no session of node {}", by, host);
+        }
+        return refusal;
+    }
+
+    private Optional<String> ifActive(Supplier<Optional<String>> act) throws IOException, InterruptedException {
         if (!isActive()) {
             return Optional.of("this controller is not the active one"
                     + store.active().map(other -> "; " + other + " is").orElse("") + ". Remedy: use that one's socket");
         }
-        return onThread(() -> {
-            Optional<String> refusal = isActive()
-                    ? table.turnOff(host, System.currentTimeMillis())
-                    : Optional.of("this controller is no longer the active one. Remedy: use the active one's socket");
-            if (refusal.isEmpty()) {
-                LOG.warn("{} reports that node {} is off", by, host);
-            }
-            return refusal;
-        });
+        return onThread(() -> isActive()
+                ? act.get()
+                : Optional.of("this controller is no longer the active one. Remedy: use the active one's socket"));
     }
 
     /** Returns the number of nodes in each state, as of the last change. */

@@ -25,6 +25,9 @@ sealed interface NodeAct {
     /** Keep a node's record for the next active controller. */
     record Write(String host, NodeRecord record) implements NodeAct {}
 
+    /** Remove a node's record: it belongs to the cluster no longer. */
+    record Remove(String host) implements NodeAct {}
+
     /**
      * A node that is UP, and where it answers questions.
      *

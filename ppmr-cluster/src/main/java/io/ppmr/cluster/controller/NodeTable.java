@@ -45,6 +45,9 @@ final class NodeTable {
     /** A node becomes SUSPECT only if so many other nodes got no answer from it. */
     static final int WITNESSES = 2;
 
+    /** Names of nodes stay until an operator forgets them, so their number has a limit. */
+    static final int MOST_NODES = 32_768;
+
     private static final int ASKED_WITNESSES = 4;
     /** A witness answers so many within its time. */
     private static final int NODES_A_QUESTION = 200;
@@ -168,9 +171,16 @@ final class NodeTable {
         graceEndNs = nowNs + graceTime.toNanos();
     }
 
-    /** A service's record is there, or has changed. It is empty if it cannot be read. */
-    void appeared(ServiceName name, Optional<ServiceRecord> record, long nowNs, long epochMs) {
+    /**
+     * A service's record is there, or has changed. It is empty if it cannot be read.
+     *
+     * @return false if it is the record of a new node, and the table is full
+     */
+    boolean appeared(ServiceName name, Optional<ServiceRecord> record, long nowNs, long epochMs) {
         nowMs = epochMs;
+        if (nodes.size() >= MOST_NODES && !nodes.containsKey(name.host())) {
+            return false;
+        }
         Node node = nodes.computeIfAbsent(name.host(), host -> {
             Node made = new Node(host);
             made.sinceMs = epochMs;
@@ -204,6 +214,7 @@ final class NodeTable {
         }
         judge(node, nowNs);
         noteRecord(node);
+        return true;
     }
 
     /** A service's session ended. */
@@ -419,6 +430,34 @@ final class NodeTable {
         forgetProbe(node);
         become(node, NodeStatus.OFF);
         noteRecord(node);
+        return Optional.empty();
+    }
+
+    /**
+     * Forgets the services of a node that have no session, and the node if none has one.
+     *
+     * @return why it cannot be so; empty if they are forgotten
+     */
+    Optional<String> forget(String host, long nowNs, long epochMs) {
+        nowMs = epochMs;
+        Node node = nodes.get(host);
+        if (node == null) {
+            return Optional.of("the cluster has no node " + host + ". Remedy: ppmr nodes shows their names");
+        }
+        if (node.services.keySet().containsAll(node.roles)) {
+            return Optional.of("all services of node " + host + " have a session now. Remedy: stop the services"
+                    + " that the cluster must forget");
+        }
+        node.roles.retainAll(node.services.keySet());
+        if (node.services.isEmpty()) {
+            forgetProbe(node);
+            unanswered.remove(node);
+            nodes.remove(host);
+            acts.add(new NodeAct.Remove(host));
+        } else {
+            judge(node, nowNs);
+            noteRecord(node);
+        }
         return Optional.empty();
     }
 

@@ -28,8 +28,10 @@ public sealed interface ClusterMessage extends Message {
      * @param clusterId the cluster's random name
      * @param servers the ensemble's servers, each HOST:PORT
      * @param controllers the users of the ensemble that may read a service's record
+     * @param tls whether the servers accept connections with TLS alone
      */
-    record JoinAnswer(String clusterId, List<String> servers, List<String> controllers) implements ClusterMessage {
+    record JoinAnswer(String clusterId, List<String> servers, List<String> controllers, boolean tls)
+            implements ClusterMessage {
         public JoinAnswer {
             servers = List.copyOf(servers);
             controllers = List.copyOf(controllers);
@@ -41,6 +43,7 @@ public sealed interface ClusterMessage extends Message {
             MessageFields.writeText(out, clusterId);
             MessageFields.writeTexts(out, servers);
             MessageFields.writeTexts(out, controllers);
+            MessageFields.writeFlag(out, tls);
         }
     }
 
@@ -154,7 +157,12 @@ public sealed interface ClusterMessage extends Message {
     private static Message readFields(int code, Bytes<?> in) throws ProtocolException {
         return switch (code) {
             case 64 -> new Join(MessageFields.text(in), MessageFields.text(in));
-            case 65 -> new JoinAnswer(MessageFields.text(in), MessageFields.texts(in), MessageFields.texts(in));
+            case 65 ->
+                new JoinAnswer(
+                        MessageFields.text(in),
+                        MessageFields.texts(in),
+                        MessageFields.texts(in),
+                        MessageFields.flag(in));
             case 66 -> new ListNodes(MessageFields.text(in), MessageFields.text(in), MessageFields.text(in));
             case 67 -> new NodeList(MessageFields.texts(in), MessageFields.flag(in));
             case 68 ->

@@ -1,5 +1,7 @@
 package io.ppmr.cluster.zookeeper;
 
+import java.util.List;
+
 /** The places of a cluster's records in the ensemble. */
 final class ClusterPaths {
     static final String ROOT = "/ppmr";
@@ -11,6 +13,8 @@ final class ClusterPaths {
     static final String NODES = ROOT + "/nodes";
     /** The election of the active controller. */
     static final String LATCH = ROOT + "/controllers";
+    /** All of them, each behind the one that it is in. */
+    static final List<String> FIXED = List.of(ROOT, NODES, LATCH, SERVICES, ID);
 
     private ClusterPaths() {}
 }

@@ -14,12 +14,15 @@ import org.apache.curator.framework.api.ACLProvider;
 import org.apache.curator.framework.recipes.cache.ChildData;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
+import org.apache.curator.framework.recipes.cache.CuratorCacheStorage;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryUntilElapsed;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.Quotas;
+import org.apache.zookeeper.StatsTrack;
 import org.apache.zookeeper.ZooDefs.Perms;
 import org.apache.zookeeper.data.ACL;
 import org.apache.zookeeper.data.Id;
@@ -41,8 +44,10 @@ public final class ControllerStore implements AutoCloseable {
     /** The records that each ensemble of ZooKeeper has of its own, and that any user may change at first. */
     private static final List<String> OF_THE_ENSEMBLE = List.of("/", "/zookeeper", "/zookeeper/quota");
 
-    private static final List<String> FIXED =
-            List.of(ClusterPaths.ROOT, ClusterPaths.NODES, ClusterPaths.LATCH, ClusterPaths.SERVICES);
+    /** Limits what holders of the services' key can store. Most records of services have less than 256 bytes. */
+    private static final int MOST_SERVICES = 65_536;
+
+    private static final long MOST_SERVICE_BYTES = MOST_SERVICES * 256L;
 
     /** Receives what happens in the ensemble. Must not block. */
     public interface Listener {
@@ -72,35 +77,23 @@ public final class ControllerStore implements AutoCloseable {
     }
 
     private final CuratorFramework client;
-    private final ClusterUser controller;
-    private final List<ClusterUser> services;
+    private final ControllerAccess access;
     private final Listener listener;
     private final LeaderLatch latch;
     private CuratorCache cache;
 
-    /**
-     * @param servers the servers, each HOST:PORT
-     * @param controller the user that it connects as
-     * @param services the users of services
-     * @param me this controller's address for questions, which services receive while it is active
-     */
-    public ControllerStore(
-            List<String> servers,
-            ClusterUser controller,
-            List<ClusterUser> services,
-            Duration session,
-            String me,
-            Listener listener) {
-        this.controller = controller;
-        this.services = List.copyOf(services);
+    /** @param me this controller's address for questions, which services receive while it is active */
+    public ControllerStore(ControllerAccess access, String me, Listener listener) {
+        this.access = access;
         this.listener = listener;
         client = CuratorFrameworkFactory.builder()
-                .connectString(String.join(",", servers))
-                .sessionTimeoutMs(Math.toIntExact(session.toMillis()))
-                .connectionTimeoutMs(Math.toIntExact(Math.min(CONNECT_LIMIT.toMillis(), session.toMillis())))
+                .connectString(String.join(",", access.servers()))
+                .sessionTimeoutMs(Math.toIntExact(access.session().toMillis()))
+                .connectionTimeoutMs(Math.toIntExact(
+                        Math.min(CONNECT_LIMIT.toMillis(), access.session().toMillis())))
                 .retryPolicy(new RetryUntilElapsed(CALL_LIMIT_MS, RETRY_MS))
                 .aclProvider(new ControllersAlone())
-                .zkClientConfig(ClientSettings.of(controller))
+                .zkClientConfig(ClientSettings.of(access.user(), access.tls()))
                 .build();
         latch = new LeaderLatch(client, ClusterPaths.LATCH, me);
     }
@@ -128,10 +121,6 @@ public final class ControllerStore implements AutoCloseable {
      */
     public String prepare(String fresh, boolean own) throws IOException {
         try {
-            for (String path : FIXED) {
-                ensure(path, new byte[0], rights(path.equals(ClusterPaths.SERVICES)));
-            }
-            ensure(ClusterPaths.ID, fresh.getBytes(StandardCharsets.US_ASCII), rights(false));
             if (own) {
                 for (String path : OF_THE_ENSEMBLE) {
                     if (client.checkExists().forPath(path) != null) {
@@ -139,17 +128,42 @@ public final class ControllerStore implements AutoCloseable {
                     }
                 }
             }
+            for (String path : ClusterPaths.FIXED) {
+                boolean isId = path.equals(ClusterPaths.ID);
+                ensure(
+                        path,
+                        isId ? fresh.getBytes(StandardCharsets.US_ASCII) : new byte[0],
+                        rights(path.equals(ClusterPaths.SERVICES)));
+            }
+            if (own) {
+                limitServices();
+            }
             return new String(client.getData().forPath(ClusterPaths.ID), StandardCharsets.US_ASCII);
         } catch (KeeperException.NoAuthException e) {
-            throw new IOException(
-                    "the ensemble's records belong to another controller key. Remedy: give this controller the"
-                            + " controller_key_file of the others",
-                    e);
+            throw otherKey(e);
         } catch (KeeperException.ConnectionLossException | KeeperException.SessionExpiredException e) {
             throw new UnreachableException("the cluster's records cannot be made: " + e.getMessage(), e);
         } catch (Exception e) {
             throw failure("the cluster's records cannot be made", e);
         }
+    }
+
+    static IOException otherKey(KeeperException.NoAuthException refused) {
+        return new IOException(
+                "the ensemble's records belong to another controller key. Remedy: give this controller the"
+                        + " controller_key_file of the others",
+                refused);
+    }
+
+    /** Sets a quota of ZooKeeper on the records of services. */
+    private void limitServices() throws Exception {
+        StatsTrack limit = new StatsTrack();
+        limit.setCountHardLimit(MOST_SERVICES);
+        limit.setByteHardLimit(MOST_SERVICE_BYTES);
+        ensure(Quotas.quotaPath(ClusterPaths.ROOT), new byte[0], rights(false));
+        ensure(Quotas.quotaPath(ClusterPaths.SERVICES), new byte[0], rights(false));
+        ensure(Quotas.statPath(ClusterPaths.SERVICES), new StatsTrack().getStatsBytes(), rights(false));
+        ensure(Quotas.limitPath(ClusterPaths.SERVICES), limit.getStatsBytes(), rights(false));
     }
 
     /** Gives the records that Curator makes to the controllers: those of the election. */
@@ -175,8 +189,8 @@ public final class ControllerStore implements AutoCloseable {
 
     private List<ACL> rights(boolean servicesCreate) {
         List<ACL> rights = new java.util.ArrayList<>();
-        rights.add(new ACL(Perms.ALL, new Id(SASL, controller.name())));
-        for (ClusterUser service : services) {
+        rights.add(new ACL(Perms.ALL, new Id(SASL, access.user().name())));
+        for (ClusterUser service : access.services()) {
             rights.add(new ACL(servicesCreate ? Perms.READ | Perms.CREATE : Perms.READ, new Id(SASL, service.name())));
         }
         return rights;
@@ -205,7 +219,10 @@ public final class ControllerStore implements AutoCloseable {
     /** Watches the records of all services from now on. Reports those that are there, too. */
     public synchronized void watchServices() {
         stopWatching();
-        cache = CuratorCache.build(client, ClusterPaths.SERVICES);
+        // The listener receives the records; a second copy of all of them would be of no use.
+        cache = CuratorCache.builder(client, ClusterPaths.SERVICES)
+                .withStorage(CuratorCacheStorage.dataNotCached())
+                .build();
         cache.listenable()
                 .addListener(CuratorCacheListener.builder()
                         .forCreates(this::changed)
@@ -295,6 +312,23 @@ public final class ControllerStore implements AutoCloseable {
         } catch (Exception e) {
             LOG.info("the record of node {} was not written: {}", host, e.getMessage());
             listener.notWritten(host);
+        }
+    }
+
+    /** Removes the record of a node, without waiting for it. A failure is in the log. */
+    public void removeNode(String host) {
+        try {
+            client.delete()
+                    .inBackground((unused, event) -> {
+                        KeeperException.Code result = KeeperException.Code.get(event.getResultCode());
+                        if (result != KeeperException.Code.OK && result != KeeperException.Code.NONODE) {
+                            LOG.warn(
+                                    "the record of node {} was not removed: {}. Remedy: forget it again", host, result);
+                        }
+                    })
+                    .forPath(ClusterPaths.NODES + "/" + host);
+        } catch (Exception e) {
+            LOG.warn("the record of node {} was not removed: {}. Remedy: forget it again", host, e.getMessage());
         }
     }
 

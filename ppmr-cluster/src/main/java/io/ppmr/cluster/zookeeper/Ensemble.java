@@ -11,6 +11,11 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
 import java.util.Properties;
+import org.apache.zookeeper.common.ClientX509Util;
+import org.apache.zookeeper.common.QuorumX509Util;
+import org.apache.zookeeper.common.X509Util;
+import org.apache.zookeeper.server.NettyServerCnxnFactory;
+import org.apache.zookeeper.server.ServerCnxnFactory;
 import org.apache.zookeeper.server.embedded.ExitHandler;
 import org.apache.zookeeper.server.embedded.ZooKeeperServerEmbedded;
 import org.apache.zookeeper.util.ServiceUtils;
@@ -39,6 +44,13 @@ public final class Ensemble implements AutoCloseable {
     /** The largest request: no record here has more than some kilobytes. */
     private static final int REQUEST_BYTES = 128 << 10;
 
+    /** The server holds the last changes in memory, for members that lag: each up to a request's length. */
+    private static final int CHANGES = 100;
+    /** Requests that are longer than a record of a service, and the memory for all of them that wait. */
+    private static final int LONG_REQUEST_BYTES = 4 << 10;
+
+    private static final int LONG_REQUESTS_BYTES = 16 << 20;
+
     private final ZooKeeperServerEmbedded server;
 
     private Ensemble(ZooKeeperServerEmbedded server) {
@@ -56,6 +68,11 @@ public final class Ensemble implements AutoCloseable {
         LibraryLogs.quiet();
         System.setProperty(ClientSettings.FIPS_MODE, "false");
         System.setProperty("jute.maxbuffer", Integer.toString(REQUEST_BYTES));
+        // A service cannot fill the memory of the servers. See ControllerStore.
+        System.setProperty("zookeeper.enforceQuota", "true");
+        System.setProperty("zookeeper.commitLogCount", Integer.toString(CHANGES));
+        System.setProperty("zookeeper.largeRequestThreshold", Integer.toString(LONG_REQUEST_BYTES));
+        System.setProperty("zookeeper.largeRequestMaxBytes", Integer.toString(LONG_REQUESTS_BYTES));
         // The names of all records of a session could be longer than a record of the log may be.
         System.setProperty("zookeeper.closeSessionTxn.enabled", "false");
         System.setProperty("zookeeper.sasl.serverconfig", LoginEntries.ofServer("ppmr-server", accepted));
@@ -65,6 +82,7 @@ public final class Ensemble implements AutoCloseable {
         requireFree(settings.client());
         removeOldConfigurations(data);
         Properties properties = properties(settings);
+        settings.tls().ifPresent(Ensemble::useTls);
         if (!settings.members().isEmpty()) {
             addMembers(settings, member, properties);
             Files.writeString(data.resolve("myid"), Integer.toString(settings.me()), StandardCharsets.US_ASCII);
@@ -120,9 +138,9 @@ public final class Ensemble implements AutoCloseable {
     private static Properties properties(EnsembleSettings settings) {
         Properties properties = new Properties();
         properties.setProperty("dataDir", settings.data().toString());
-        properties.setProperty("clientPort", Integer.toString(settings.client().getPort()));
-        properties.setProperty(
-                "clientPortAddress", settings.client().getAddress().getHostAddress());
+        String port = settings.tls().isPresent() ? "secureClientPort" : "clientPort";
+        properties.setProperty(port, Integer.toString(settings.client().getPort()));
+        properties.setProperty(port + "Address", settings.client().getAddress().getHostAddress());
         properties.setProperty("tickTime", Long.toString(settings.tick().toMillis()));
         // Many nodes may have one address, behind a translation of addresses.
         properties.setProperty("maxClientCnxns", "0");
@@ -141,6 +159,16 @@ public final class Ensemble implements AutoCloseable {
         return properties;
     }
 
+    /** Only Netty's connections know TLS. A client without a certificate of the authorities gets nothing. */
+    private static void useTls(TlsFiles tls) {
+        System.setProperty(ServerCnxnFactory.ZOOKEEPER_SERVER_CNXN_FACTORY, NettyServerCnxnFactory.class.getName());
+        try (X509Util clients = new ClientX509Util();
+                X509Util members = new QuorumX509Util()) {
+            tls.put(clients, System::setProperty);
+            tls.put(members, System::setProperty);
+        }
+    }
+
     private static void addMembers(EnsembleSettings settings, ClusterUser member, Properties properties) {
         for (int i = 0; i < settings.members().size(); i++) {
             String host = settings.members().get(i);
@@ -150,6 +178,7 @@ public final class Ensemble implements AutoCloseable {
                             + settings.quorumPorts().leader() + ":"
                             + settings.quorumPorts().election());
         }
+        properties.setProperty("sslQuorum", Boolean.toString(settings.tls().isPresent()));
         properties.setProperty("initLimit", "10");
         properties.setProperty("syncLimit", "5");
         properties.setProperty("standaloneEnabled", "false");

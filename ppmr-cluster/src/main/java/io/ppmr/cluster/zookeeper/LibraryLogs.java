@@ -16,11 +16,17 @@ final class LibraryLogs {
             Logger.getLogger("org.apache.zookeeper.ClientCnxn"),
             Logger.getLogger("org.apache.curator.ConnectionState"));
 
+    /** They print a stack for a key or a certificate that is refused. */
+    private static final List<Logger> MUTE = List.of(
+            Logger.getLogger("org.apache.zookeeper.client.ZooKeeperSaslClient"),
+            Logger.getLogger("org.apache.zookeeper.ClientCnxnSocketNetty"));
+
     private LibraryLogs() {}
 
     /** Sets the levels. It may be called any number of times. */
     static void quiet() {
         QUIET.forEach(logger -> logger.setLevel(Level.WARNING));
         SILENT.forEach(logger -> logger.setLevel(Level.SEVERE));
+        MUTE.forEach(logger -> logger.setLevel(Level.OFF));
     }
 }

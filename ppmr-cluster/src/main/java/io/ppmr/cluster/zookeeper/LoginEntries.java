@@ -39,6 +39,19 @@ final class LoginEntries extends Configuration {
         return name;
     }
 
+    /** Returns the section of a JAAS file by which the servers of a site accept these users. */
+    static String section(Iterable<ClusterUser> accepted) {
+        StringBuilder section = new StringBuilder("Server {\n    ")
+                .append(DigestLoginModule.class.getName())
+                .append(" required");
+        accepted.forEach(user -> section.append("\n    user_")
+                .append(user.name())
+                .append("=\"")
+                .append(user.password())
+                .append('"'));
+        return section.append(";\n};\n").toString();
+    }
+
     @Override
     public AppConfigurationEntry[] getAppConfigurationEntry(String name) {
         Map<String, String> options = entries.get(name);

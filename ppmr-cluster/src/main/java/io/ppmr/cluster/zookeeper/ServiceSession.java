@@ -54,8 +54,13 @@ public final class ServiceSession implements AutoCloseable {
         }
     }
 
-    /** The servers, and the user and the time-out of a session with them. */
-    public record Access(List<String> servers, ClusterUser user, Duration sessionTimeout) {
+    /**
+     * The way of a service to the ensemble.
+     *
+     * @param servers the servers, each HOST:PORT
+     * @param tls the files for TLS, or empty for connections without it
+     */
+    public record Access(List<String> servers, ClusterUser user, Duration sessionTimeout, Optional<TlsFiles> tls) {
         public Access {
             servers = List.copyOf(servers);
         }
@@ -63,12 +68,15 @@ public final class ServiceSession implements AutoCloseable {
 
     private final BlockingQueue<Event> events = new LinkedBlockingQueue<>();
     private final ZooKeeper client;
+    private final boolean isSecure;
 
     private ServiceSession(Access access, Optional<Credentials> earlier) throws IOException {
         String servers = String.join(",", access.servers());
+        isSecure = access.tls().isPresent();
         int timeoutMs = Math.toIntExact(access.sessionTimeout().toMillis());
         client = earlier.isEmpty()
-                ? new ZooKeeper(servers, timeoutMs, this::onEvent, false, ClientSettings.of(access.user()))
+                ? new ZooKeeper(
+                        servers, timeoutMs, this::onEvent, false, ClientSettings.of(access.user(), access.tls()))
                 : new ZooKeeper(
                         servers,
                         timeoutMs,
@@ -77,7 +85,7 @@ public final class ServiceSession implements AutoCloseable {
                         HexFormat.of().parseHex(earlier.get().password()),
                         false,
                         new StaticHostProvider(new ConnectStringParser(servers).getServerAddresses()),
-                        ClientSettings.of(access.user()));
+                        ClientSettings.of(access.user(), access.tls()));
     }
 
     /** Begins a session. {@link #awaitConnection} follows. */
@@ -144,7 +152,11 @@ public final class ServiceSession implements AutoCloseable {
                         "the ensemble refuses this service's key. Remedy: give this node the cluster's" + " key_file");
             }
         }
-        throw new IOException("no server of the ensemble answers within " + limit.toSeconds() + " s");
+        throw new IOException("no server of the ensemble answers within " + limit.toSeconds() + " s"
+                + (isSecure
+                        ? ", or a certificate is not valid. Remedy: compare the names and the authorities of the"
+                                + " certificates at both ends (tls, tls_authorities)"
+                        : ""));
     }
 
     /** Waits for the next event. Returns empty after the limit. */
@@ -168,6 +180,12 @@ public final class ServiceSession implements AutoCloseable {
     }
 
     private static IOException failure(KeeperException e) {
+        if (e instanceof KeeperException.QuotaExceededException) {
+            return new IOException(
+                    "the ensemble has no room for the record of this service: " + e.getMessage()
+                            + ". Remedy: look for names in ppmr nodes that are no nodes; a holder of the key made them",
+                    e);
+        }
         return e instanceof KeeperException.SessionExpiredException
                 ? (IOException) new SessionExpiredException().initCause(e)
                 : new IOException("the ensemble does not take the record of this service: " + e.getMessage(), e);

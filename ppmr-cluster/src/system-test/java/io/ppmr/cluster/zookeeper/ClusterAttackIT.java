@@ -12,7 +12,9 @@ import io.ppmr.cluster.record.NodeView;
 import io.ppmr.cluster.record.ServiceName;
 import io.ppmr.cluster.testbed.ClusterNodes;
 import io.ppmr.daemon.config.KeyFile;
+import io.ppmr.linux.Command;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.FreePorts;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.Testbed;
 import io.ppmr.transport.ControlLink;
@@ -21,7 +23,6 @@ import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
-import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
@@ -34,6 +35,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.KeeperException.NoAuthException;
+import org.apache.zookeeper.KeeperException.QuotaExceededException;
 import org.apache.zookeeper.Watcher.Event.KeeperState;
 import org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.zookeeper.ZooKeeper;
@@ -68,8 +70,8 @@ class ClusterAttackIT {
         }
         key = PreSharedKey.load(folder.resolve("key"));
         wrongKey = PreSharedKey.load(folder.resolve("wrong-key"));
-        questions = new InetSocketAddress(InetAddress.getLoopbackAddress(), freePort());
-        clientPort = freePort();
+        questions = new InetSocketAddress(InetAddress.getLoopbackAddress(), FreePorts.one());
+        clientPort = FreePorts.one();
         server = "127.0.0.1:" + clientPort;
         socket = folder.resolve("controller.sock");
         testbed.add(ServiceProcess.start("controller", folder, """
@@ -84,12 +86,6 @@ class ClusterAttackIT {
                 """.formatted(questions.getPort(), clientPort, socket)));
     }
 
-    private static int freePort() throws IOException {
-        try (ServerSocket free = new ServerSocket(0)) {
-            return free.getLocalPort();
-        }
-    }
-
     @AfterAll
     static void end() throws IOException {
         if (testbed != null) {
@@ -98,7 +94,8 @@ class ClusterAttackIT {
     }
 
     private static ServiceSession.Access access(PreSharedKey with) {
-        return new ServiceSession.Access(List.of(server), ClusterUser.service(with), Duration.ofMillis(SESSION_MS));
+        return new ServiceSession.Access(
+                List.of(server), ClusterUser.service(with), Duration.ofMillis(SESSION_MS), Optional.empty());
     }
 
     /** A session of the services' user, with all that ZooKeeper's own client can do. */
@@ -112,7 +109,7 @@ class ClusterAttackIT {
                         authenticated.countDown();
                     }
                 },
-                ClientSettings.of(ClusterUser.service(key)));
+                ClientSettings.of(ClusterUser.service(key), Optional.empty()));
         assertTrue(authenticated.await(LIMIT.toSeconds(), TimeUnit.SECONDS), "the services' key is valid");
         return client;
     }
@@ -206,6 +203,41 @@ class ClusterAttackIT {
             assertFalse(hosts().contains("no-role"));
         } finally {
             client.close(1000);
+        }
+    }
+
+    /** The memory of the servers has a limit for what holders of the key store. */
+    @Test
+    void shouldServeWhenAServiceStoresAsMuchAsItCan() throws Exception {
+        ZooKeeper client = serviceClient();
+        try {
+            QuotaExceededException refused = assertThrows(QuotaExceededException.class, () -> {
+                for (int i = 0; i < 1000; i++) {
+                    client.create(
+                            ClusterPaths.SERVICES + "/fill" + i + ".target",
+                            new byte[100_000],
+                            Ids.OPEN_ACL_UNSAFE,
+                            CreateMode.EPHEMERAL);
+                }
+            });
+            assertTrue(refused.getMessage().contains(ClusterPaths.SERVICES), refused.getMessage());
+            assertTrue(hosts().contains("fill0"));
+        } finally {
+            client.close(1000);
+        }
+        List<String> forget = new ArrayList<>(List.of("nodes", "forget", "--socket", socket.toString()));
+        List<String> filled =
+                hosts().stream().filter(host -> host.startsWith("fill")).toList();
+        forget.addAll(filled);
+        Conditions.until(LIMIT, "the filled names can be forgotten", () -> Command.of(
+                        ServiceProcess.command(forget.toArray(String[]::new)))
+                .run(LIMIT)
+                .succeeded());
+        assertEquals(List.of(), hosts().stream().filter(filled::contains).toList());
+        try (ServiceSession session = ServiceSession.begin(access(key))) {
+            session.awaitConnection(LIMIT);
+            assertTrue(
+                    session.write(new ServiceName("n1", "target"), new byte[1], ClusterUser.service(key), List.of()));
         }
     }
 

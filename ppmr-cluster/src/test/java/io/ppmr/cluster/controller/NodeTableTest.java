@@ -1,6 +1,7 @@
 package io.ppmr.cluster.controller;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -101,6 +102,8 @@ class NodeTableTest {
                     ask.witnesses().forEach(witness -> answer(ask, witness));
                 } else if (effect instanceof NodeAct.Write write) {
                     kept.put(write.host(), write.record());
+                } else if (effect instanceof NodeAct.Remove remove) {
+                    kept.remove(remove.host());
                 }
             }
             changes.addAll(table.takeChanges());
@@ -373,5 +376,57 @@ class NodeTableTest {
             }
             cluster.changes.clear();
         }
+    }
+
+    /** Probes and questions about it are on their way, and their results must not bring it back. */
+    @Test
+    void shouldKeepNothingOfANodeWhenItIsForgotten() {
+        for (int steps = 0; steps < 30; steps++) {
+            Cluster cluster = new Cluster(steps, 5);
+            cluster.lose("n2");
+            for (int i = 0; i < steps; i++) {
+                cluster.table.tick(cluster.nowNs, 1);
+                cluster.nowNs += TICK_NS;
+                if (i % 3 == 0) {
+                    cluster.carryOut();
+                }
+            }
+            assertEquals(Optional.empty(), cluster.table.forget("n2", cluster.nowNs, 1));
+            cluster.changes.clear();
+            cluster.pass(Duration.ofMinutes(2));
+            assertEquals(Optional.empty(), cluster.table.state("n2"), "after " + steps + " steps");
+            assertEquals(Set.of("n1", "n3", "n4", "n5"), cluster.kept.keySet());
+            cluster.come("n2", 1);
+            cluster.pass(Duration.ofSeconds(2));
+            assertEquals(Optional.of(NodeStatus.UP), cluster.table.state("n2"));
+        }
+    }
+
+    @Test
+    void shouldBeUpWhenTheServiceThatItHasNoLongerIsForgotten() {
+        Cluster cluster = new Cluster(1, 3);
+        ServiceName source = new ServiceName("n2", "source");
+        cluster.table.appeared(source, Optional.empty(), cluster.nowNs, 1);
+        cluster.table.vanished(source, cluster.nowNs, 1);
+        cluster.pass(Duration.ofSeconds(2));
+        assertEquals(Optional.of(NodeStatus.SERVICE_DOWN), cluster.table.state("n2"));
+        assertEquals(Optional.empty(), cluster.table.forget("n2", cluster.nowNs, 1));
+        assertEquals(Optional.of(NodeStatus.UP), cluster.table.state("n2"));
+        assertTrue(cluster.table.forget("n2", cluster.nowNs, 1).orElseThrow().contains("have a session now"));
+        assertTrue(cluster.table.forget("n9", cluster.nowNs, 1).orElseThrow().contains("no node n9"));
+    }
+
+    @Test
+    void shouldTakeNoFurtherNamesWhenItHasAsManyAsItKeeps() {
+        NodeTable table = new NodeTable(new SplittableRandom(1), GRACE);
+        table.begin(Map.of(), 1, 1);
+        for (int i = 0; i < NodeTable.MOST_NODES; i++) {
+            assertTrue(table.appeared(new ServiceName("n" + i, "target"), Optional.empty(), 1, 1));
+        }
+        assertFalse(table.appeared(new ServiceName("more", "target"), Optional.empty(), 1, 1));
+        assertTrue(table.appeared(new ServiceName("n1", "source"), Optional.empty(), 1, 1));
+        table.vanished(new ServiceName("n7", "target"), 1, 1);
+        assertEquals(Optional.empty(), table.forget("n7", 1, 1));
+        assertTrue(table.appeared(new ServiceName("more", "target"), Optional.empty(), 1, 1));
     }
 }

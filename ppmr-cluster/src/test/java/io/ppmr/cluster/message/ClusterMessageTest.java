@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Test;
 class ClusterMessageTest {
     private static final List<ClusterMessage> ONE_OF_EACH = List.of(
             new ClusterMessage.Join("n1", "source"),
-            new ClusterMessage.JoinAnswer("id", List.of("c1:7414"), List.of("controller-00")),
+            new ClusterMessage.JoinAnswer("id", List.of("c1:7414"), List.of("controller-00"), true),
             new ClusterMessage.ListNodes("", "zone", "UP"),
             new ClusterMessage.NodeList(List.of("{}"), true),
             new ClusterMessage.FindSpares(new SpareNeeds("n1", "", SpareNeeds.Where.OTHER, "criu", 1L << 40, 7)),

@@ -1,6 +1,7 @@
 package io.ppmr.cluster.testbed;
 
 import io.ppmr.cluster.record.NodeView;
+import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.RequestException;
@@ -10,12 +11,14 @@ import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.TestNode;
 import io.ppmr.testbed.Testbed;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeoutException;
+import java.util.stream.Collectors;
 
 /**
  * Nodes of a cluster on one network, 10.30.0.0/24, with a switch between them. Each has a cable to it, which can be
@@ -186,6 +189,36 @@ public final class ClusterNodes {
             return service;
         }
 
+        /** Starts a process of a user that sleeps, the one rank of a {@link #job}. */
+        public void startJob(String name, int user) throws Exception {
+            node.startDetached(
+                    pidFile(name),
+                    List.of(
+                            "setpriv",
+                            "--reuid",
+                            "" + user,
+                            "--regid",
+                            "" + user,
+                            "--clear-groups",
+                            "setsid",
+                            "sleep",
+                            "1000"));
+        }
+
+        /** Returns how many processes of jobs run here. */
+        public long jobs(int user) throws Exception {
+            return node.run(LIMIT, "sh", "-c", "pgrep -u " + user + " sleep || true")
+                    .lines()
+                    .filter(line -> line.matches("\\d+"))
+                    .count();
+        }
+
+        /** Has the processes of this node see a load of its own: namespaces of one kernel share one. */
+        public void load(String minute) throws Exception {
+            Path file = Files.writeString(folder.resolve("loadavg"), minute + " 0.00 0.00 1/100 1000\n");
+            node.run(LIMIT, "mount", "--bind", file.toString(), "/proc/loadavg");
+        }
+
         /** Ends one of its services. */
         public void stop(ServiceProcess service) throws Exception {
             services.remove(service);
@@ -212,6 +245,36 @@ public final class ClusterNodes {
                 checkpoint = ["/bin/true"]
                 restart = ["/bin/true"]
                 """;
+    }
+
+    /** CRIU as the checkpointer of a user's jobs. */
+    public static String criu(int user) {
+        return """
+                [checkpointers.criu]
+                type = "criu"
+                landlock = "allow"
+                trusted_users = [%d]
+                program = [%s]
+                """.formatted(
+                        user,
+                        CheckpointerConfig.criu(System.getenv()).stream()
+                                .map(word -> "\"" + word + "\"")
+                                .collect(Collectors.joining(", ")));
+    }
+
+    /** A job of one process, for a source's configuration. */
+    public String job(String name, int user) {
+        return """
+                [jobs.%1$s]
+                user = %2$d
+                group = %2$d
+                checkpointer = "criu"
+                ranks = [{rank = 0, pid_file = "%3$s"}]
+                """.formatted(name, user, pidFile(name));
+    }
+
+    private Path pidFile(String job) {
+        return testbed.folder().resolve(job + ".pid");
     }
 
     /** Requests the nodes from a service. */

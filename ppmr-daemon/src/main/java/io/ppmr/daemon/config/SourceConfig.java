@@ -70,7 +70,8 @@ public record SourceConfig(
                             ServiceKeys.MetricsKeys.class,
                             CheckpointerConfig.Keys.class,
                             JobKeys.class)),
-            SourceConfig::read);
+            SourceConfig::read,
+            Optional.empty());
 
     @Section(doc = "The service itself.")
     record SourceTop(

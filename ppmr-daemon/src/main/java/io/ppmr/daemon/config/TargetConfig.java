@@ -65,7 +65,8 @@ public record TargetConfig(
                             ReconnectKeys.class,
                             ServiceKeys.MetricsKeys.class,
                             CheckpointerConfig.Keys.class)),
-            TargetConfig::read);
+            TargetConfig::read,
+            Optional.empty());
 
     @Section(doc = "The service itself.")
     record TargetTop(

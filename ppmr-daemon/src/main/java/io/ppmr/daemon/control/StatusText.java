@@ -26,13 +26,13 @@ public final class StatusText {
         List<String> lines = new ArrayList<>();
         if (status.arrivals() != null && status.busy()) {
             lines.addAll(new ArrivalView().lines(status.arrivals()));
-        } else if (!status.busy()) {
+        } else if (!status.busy() && moves(status)) {
             lines.add((status.open().isEmpty() ? "idle" : "nothing moves now")
                     + (status.last() == null
                             ? ""
                             : "; the last migration " + status.last().migrationId() + ": "
                                     + MigrationText.of(status.last())));
-        } else {
+        } else if (status.busy()) {
             String what = "busy: migration " + status.id() + (status.job() == null ? "" : " of job " + status.job());
             lines.add(what + ", " + (status.progress() == null ? "starting" : MigrationText.of(status.progress())));
             if (status.progress() != null && !status.progress().pages().isEmpty()) {
@@ -44,12 +44,17 @@ public final class StatusText {
             lines.add("to be moved after that: " + String.join(", ", status.waiting()));
         }
         if (status.transport() != null) {
-            lines.add("transport: " + status.transport());
+            lines.add((moves(status) ? "transport" : status.role()) + ": " + status.transport());
         }
         if (status.health() != null) {
             lines.add("health: " + status.health());
         }
         return lines;
+    }
+
+    /** A process of an optional part, such as a controller, moves nothing. */
+    private static boolean moves(ControlStatus status) {
+        return status.role().equals("source") || status.role().equals("target");
     }
 
     /** Describes in one line a migration that an operator should know of. */

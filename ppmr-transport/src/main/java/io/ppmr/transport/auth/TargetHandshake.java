@@ -64,6 +64,9 @@ public final class TargetHandshake {
     public Optional<Accepted> proceed() throws IOException {
         while (true) {
             int read = channel.read(in);
+            if (read < 0 && transcript == null && in.position() == 0) {
+                throw new UnusedConnectionException("peer " + channel.getRemoteAddress() + " sent nothing");
+            }
             if (read < 0) {
                 throw new EOFException(
                         "peer " + channel.getRemoteAddress() + " ended the handshake early: its log has the reason."

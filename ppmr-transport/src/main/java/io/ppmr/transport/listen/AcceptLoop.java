@@ -2,6 +2,7 @@ package io.ppmr.transport.listen;
 
 import io.ppmr.linux.RareLog;
 import io.ppmr.transport.DutyCycle;
+import io.ppmr.transport.auth.UnusedConnectionException;
 import java.io.IOException;
 import java.net.SocketAddress;
 import java.nio.channels.SelectionKey;
@@ -303,6 +304,10 @@ public final class AcceptLoop implements AutoCloseable {
     }
 
     private void refuse(String address, Throwable reason) {
+        if (reason instanceof UnusedConnectionException) {
+            LOG.debug("{}: {}", name, reason.getMessage());
+            return;
+        }
         logRarely(
                 "refused " + reason.getClass().getName(),
                 name + ": a connection from " + address + " was refused: " + textOf(reason));

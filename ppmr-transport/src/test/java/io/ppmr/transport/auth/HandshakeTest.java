@@ -187,6 +187,14 @@ class HandshakeTest {
         assertEquals(Map.of(), open);
     }
 
+    /** A monitor's probe of the port is nothing for a log. */
+    @Test
+    void shouldTellAConnectionWithoutAByteFromAnAttemptThatFailed() throws Exception {
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
+        pair.near().close();
+        assertInstanceOf(UnusedConnectionException.class, failureOf(target));
+    }
+
     @Test
     void shouldRefuseAtTheTargetASourceThatProvesNothing() throws Exception {
         CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);

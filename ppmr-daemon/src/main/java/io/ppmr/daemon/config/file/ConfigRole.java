@@ -1,6 +1,9 @@
 package io.ppmr.daemon.config.file;
 
+import io.ppmr.protocol.control.Finding;
+import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
@@ -11,9 +14,23 @@ import java.util.stream.Stream;
  * @param top the record of the keys before any section
  * @param sections the records of all other sections
  * @param reader reads a file of this role, and throws with all mistakes
+ * @param check checks the node by a file of this role for {@code ppmr doctor}; empty for nodes with jobs, which it
+ *     checks itself
  */
 public record ConfigRole(
-        String word, String mark, Class<? extends Record> top, List<Class<? extends Record>> sections, Reader reader) {
+        String word,
+        String mark,
+        Class<? extends Record> top,
+        List<Class<? extends Record>> sections,
+        Reader reader,
+        Optional<NodeFindings> check) {
+    /** Checks the node of a role. */
+    @FunctionalInterface
+    public interface NodeFindings {
+        /** Returns what it finds by the file. Blocks for some seconds at most. */
+        List<Finding> by(Path file) throws ConfigException;
+    }
+
     /** Reads a file of a role. */
     @FunctionalInterface
     public interface Reader {
