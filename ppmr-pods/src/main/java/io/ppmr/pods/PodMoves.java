@@ -95,7 +95,7 @@ final class PodMoves implements RankSurroundings {
             all = pods.records();
         }
         all.stream()
-                .filter(PodRecord::moves)
+                .filter(pod -> pod.moves() && (!pod.arrives() || pod.init() != null))
                 .forEach(pod -> notices.leaves(
                         pod.move().migration(), pod.address(), pod.move().token()));
     }
@@ -382,7 +382,6 @@ final class PodMoves implements RankSurroundings {
                 new PodRecord.PodMove(move, true, ReturnToken.of(secret, address)));
         try {
             pods.note(pod);
-            notices.leaves(move, pod.address(), pod.move().token());
             return make(pod, template);
         } catch (RequestException e) {
             throw new IOException(e.getMessage(), e);
@@ -427,6 +426,8 @@ final class PodMoves implements RankSurroundings {
             throw new IOException("pod " + pod.fullName() + " was restored in another network namespace than its own");
         }
         pod.with(init, false).write(pods.folderOf(pod));
+        // Before, the pod may run at its source, which sends the notices while it is held there.
+        notices.leaves(move, pod.address(), pod.move().token());
     }
 
     @Override

@@ -156,6 +156,16 @@ final class MovingNode {
         node.useCgroups();
     }
 
+    /** Configures how its services send the memory of pods. Call it before they start. */
+    void sendPages(String way) {
+        node.sendPages(way);
+    }
+
+    /** Joins the bridges of two nodes by a cable that carries no more than a rate, as tc(8) writes it. */
+    static void connect(MovingNode a, MovingNode b, String rate) throws Exception {
+        BridgedNode.connect(a.node, b.node, rate);
+    }
+
     /** Joins the bridges of two nodes. */
     static void connect(MovingNode a, MovingNode b) throws Exception {
         BridgedNode.connect(a.node, b.node);

@@ -122,11 +122,10 @@ record PageChoice(Map<Integer, JobFacts> facts, MemoryWay way, String why, boole
 
     /** Returns why the job's memory is not copied while it runs, or empty if it is offered so. */
     private static Optional<String> whyNotPreCopied(Job job, long streamableBytes, PreCopyRule rule) {
-        if (!job.pods().isEmpty()) {
-            // The target announces that a pod's address is away from the beginning on, and peers send nothing then.
-            return Optional.of("it is in pods");
-        }
-        if (job.ranks().size() > 1 && !job.checkpointer().prefersPreCopy()) {
+        // A process of one pod sees none of another, whose memory it could write.
+        if (job.pods().isEmpty()
+                && job.ranks().size() > 1
+                && !job.checkpointer().prefersPreCopy()) {
             // process_vm_writev(2) of a rank that runs can write into another one's pages past a look at them.
             return Optional.of("its ranks may write into each other's memory; pages = \"precopied\" allows it");
         }

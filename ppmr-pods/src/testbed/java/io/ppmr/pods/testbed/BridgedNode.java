@@ -43,6 +43,7 @@ public final class BridgedNode {
     private String cgroups = "disabled";
     private String warmUp = "warm_up_migrations = 0";
     private List<String> peers = List.of();
+    private String pages = "";
     private ServiceProcess source;
     private ServiceProcess target;
 
@@ -132,6 +133,15 @@ public final class BridgedNode {
         }
     }
 
+    /**
+     * Configures how its services send the memory of pods. Call it before they start.
+     *
+     * @param way such as precopied
+     */
+    public void sendPages(String way) {
+        pages = "pages = \"" + way + "\"";
+    }
+
     /** Configures services to warm up before they are ready, as an operator's do. Call it before they start. */
     public void warmServices() {
         warmUp = "";
@@ -211,6 +221,7 @@ public final class BridgedNode {
                 [checkpointers.criu]
                 type = "criu"
                 program = [%1$s]
+                %10$s
                 %2$s
                 [pod_runtime]
                 directory = "%3$s/pods"
@@ -223,7 +234,7 @@ public final class BridgedNode {
                 %5$s
                 %6$s
                 """.formatted(
-                        quoted(criu), trusted, folder, bridge, pods(template), template, USER, cgroups, quoted(peers));
+                quoted(criu), trusted, folder, bridge, pods(template), template, USER, cgroups, quoted(peers), pages);
     }
 
     /** Returns the lines of the template of its pods, without the lines that others replace. */
