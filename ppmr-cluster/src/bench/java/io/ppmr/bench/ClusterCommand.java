@@ -110,25 +110,28 @@ public final class ClusterCommand extends ServiceCommands.ServiceCommand {
             ClusterNode control = cluster.add("control");
             control.controller("");
             ClusterNode spare = cluster.add("spare");
-            spare.beginTarget(ClusterNodes.quoted(control), "migrations = 64\n", ClusterNodes.criu(USER) + """
+            ServiceProcess target =
+                    spare.beginTarget(ClusterNodes.quoted(control), "migrations = 32\n", ClusterNodes.criu(USER) + """
                     [staging]
                     limit = "64m"
                     """);
+            List<ServiceProcess> started = new ArrayList<>(List.of(target));
             Map<String, ClusterNode> sources = new LinkedHashMap<>();
             for (String way : List.of("addresses", "cluster")) {
                 ClusterNode source = cluster.add("by-" + way);
-                String target = way.equals("cluster")
+                String to = way.equals("cluster")
                         ? "cluster = true"
                         : "addresses = [\"%s:%d\"]".formatted(spare.address(), ClusterNodes.TARGET_PORT);
                 StringBuilder jobs = new StringBuilder();
                 for (int i = 0; i < migrations; i++) {
                     jobs.append(cluster.job(way + i, USER));
                 }
-                source.beginSource(
-                        ClusterNodes.quoted(control),
-                        "",
-                        ClusterNodes.criu(USER) + "[target]\n" + target + "\n" + jobs);
+                started.add(source.beginSource(
+                        ClusterNodes.quoted(control), "", ClusterNodes.criu(USER) + "[target]\n" + to + "\n" + jobs));
                 sources.put(way, source);
+            }
+            for (ServiceProcess service : started) {
+                service.awaitReady(LIMIT);
             }
             for (ClusterNode node : List.of(spare, sources.get("addresses"), sources.get("cluster"))) {
                 ClusterNodes.await(control.socket("controller"), node, "up", LIMIT);

@@ -152,8 +152,7 @@ final class ClusterMember implements AutoCloseable {
             throw new IOException("the host name '" + figures.host() + "' has other characters than letters, digits,"
                     + " '.' and '-'. Remedy: hostnamectl set-hostname NAME");
         }
-        ClusterMessage.JoinAnswer joined = controllers.ask(
-                new ClusterMessage.Join(name.host(), role), ClusterMessage.JoinAnswer.class, JOIN_LIMIT);
+        ClusterMessage.JoinAnswer joined = controllers.join(name.host(), role, JOIN_LIMIT);
         Optional<ClusterNote> note = ClusterNote.read(service.journal());
         requireSameCluster(note, joined);
         requireSameTls(joined);
@@ -177,16 +176,24 @@ final class ClusterMember implements AutoCloseable {
         }
     }
 
-    /** A peer between the nodes cannot have this service connect without TLS. */
     private void requireSameTls(ClusterMessage.JoinAnswer joined) throws IOException {
-        if (joined.tls() != tls.isPresent()) {
-            throw new IOException(
-                    joined.tls()
-                            ? "the ensemble's servers accept TLS alone. Remedy: name cluster.tls and"
-                                    + " cluster.tls_authorities in this service's file"
-                            : "the ensemble's servers do not use TLS, and this service does. Remedy: name tls in the"
-                                    + " controllers' files, or remove cluster.tls here");
+        Optional<String> why = whyOtherTls(joined, tls);
+        if (why.isPresent()) {
+            throw new IOException(why.get());
         }
+    }
+
+    /** Returns the reason if a service with these files cannot connect to the ensemble; empty if it can. */
+    static Optional<String> whyOtherTls(ClusterMessage.JoinAnswer joined, Optional<TlsFiles> tls) {
+        if (joined.tls() == tls.isPresent()) {
+            return Optional.empty();
+        }
+        return Optional.of(
+                joined.tls()
+                        ? "the ensemble's servers accept TLS alone. Remedy: name cluster.tls and"
+                                + " cluster.tls_authorities in this service's file"
+                        : "the ensemble's servers do not use TLS, and this service does. Remedy: name tls in the"
+                                + " controllers' files, or remove cluster.tls here");
     }
 
     private void endEarlierSession(Optional<ClusterNote> note, String clusterId, Access access)

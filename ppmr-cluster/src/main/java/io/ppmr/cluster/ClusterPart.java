@@ -104,11 +104,11 @@ public final class ClusterPart implements ServicePart {
                 return List.of();
             }
             try {
-                ClusterMessage.JoinAnswer joined = questions(key)
-                        .ask(
-                                new ClusterMessage.Join(hostName(), "doctor"),
-                                ClusterMessage.JoinAnswer.class,
-                                CHECK_LIMIT);
+                ClusterMessage.JoinAnswer joined = questions(key).join(hostName(), "doctor", CHECK_LIMIT);
+                Optional<String> otherTls = ClusterMember.whyOtherTls(joined, tls);
+                if (otherTls.isPresent()) {
+                    return List.of(Finding.fail(SECTION, otherTls.get(), ""));
+                }
                 return List.of(Finding.ok(
                         SECTION,
                         "a controller answers; cluster " + joined.clusterId() + ", servers "

@@ -1,6 +1,7 @@
 package io.ppmr.cluster;
 
 import io.ppmr.cluster.zookeeper.ControllerAccess;
+import io.ppmr.cluster.zookeeper.ControllerStore;
 import io.ppmr.cluster.zookeeper.EnsembleCheck;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.protocol.control.Finding;
@@ -57,15 +58,30 @@ final class ControllerCheck {
         try {
             ControllerAccess access = config.ensembleAccess();
             EnsembleCheck check = new EnsembleCheck(access, LIMIT);
-            check.requireOwn();
-            check.requireClosed();
+            List<String> silent = check.requireOwn();
+            if (!silent.isEmpty()) {
+                return Finding.warn(
+                        ENSEMBLE, "of the servers these do not answer: " + String.join(", ", silent), "start them");
+            }
+            List<String> unknown = check.requireClosed();
+            if (!unknown.isEmpty()) {
+                return Finding.warn(
+                        ENSEMBLE,
+                        "each server authenticates this controller. It is unknown if others can read the records of: "
+                                + String.join(", ", unknown),
+                        "start the controller, which makes its records, and repeat this check");
+            }
             return Finding.ok(
                     ENSEMBLE,
-                    String.join(", ", access.servers()) + " authenticates this controller, and gives the cluster's"
+                    String.join(", ", access.servers()) + " authenticate this controller, and give the cluster's"
                             + " records to no other user");
+        } catch (ControllerStore.UnreachableException e) {
+            String text = String.valueOf(e.getMessage());
+            return config.ownServer().isPresent()
+                    ? Finding.warn(ENSEMBLE, text, "start the controllers")
+                    : Finding.fail(ENSEMBLE, text, "start the site's servers, or correct servers");
         } catch (IOException e) {
-            return Finding.fail(
-                    ENSEMBLE, String.valueOf(e.getMessage()), "start the controllers or the site's servers");
+            return Finding.fail(ENSEMBLE, String.valueOf(e.getMessage()), "");
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             return Finding.fail(ENSEMBLE, "the check was interrupted", "");

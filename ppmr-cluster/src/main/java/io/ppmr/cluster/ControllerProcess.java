@@ -118,7 +118,9 @@ final class ControllerProcess {
     private boolean connect(ControllerStore store) throws InterruptedException {
         boolean isConnected = store.connect(CONNECT_STEP);
         while (!isConnected && end.getCount() > 0) {
-            LOG.info("waiting for a majority of the ensemble");
+            LOG.info(
+                    "waiting for a majority of the ensemble{}",
+                    config.tls().isPresent() ? " (if it runs, compare the certificates: names and authorities)" : "");
             isConnected = store.awaitConnection(CONNECT_STEP.multipliedBy(5));
         }
         return isConnected;
@@ -133,9 +135,9 @@ final class ControllerProcess {
                     return Optional.of(store.prepare(fresh, true));
                 }
                 EnsembleCheck check = new EnsembleCheck(config.ensembleAccess(), CHECK_LIMIT);
-                check.requireOwn();
+                warn("they are not checked", check.requireOwn());
                 String id = store.prepare(fresh, false);
-                check.requireClosed();
+                warn("it is unknown if others can read the records there", check.requireClosed());
                 return Optional.of(id);
             } catch (ControllerStore.UnreachableException e) {
                 log.write("majority", "waiting for a majority of the ensemble: " + e.getMessage());
@@ -143,6 +145,12 @@ final class ControllerProcess {
             if (end.await(CONNECT_STEP.toMillis(), TimeUnit.MILLISECONDS)) {
                 return Optional.empty();
             }
+        }
+    }
+
+    private static void warn(String what, List<String> servers) {
+        if (!servers.isEmpty()) {
+            LOG.warn("servers {} of the ensemble do not answer: {}", String.join(", ", servers), what);
         }
     }
 

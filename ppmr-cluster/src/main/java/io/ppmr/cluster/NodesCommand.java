@@ -169,11 +169,18 @@ final class NodesCommand implements Callable<Integer> {
                     List<String> nodes,
             @Mixin SocketArgument controller)
             throws Exception {
+        PrintWriter out = spec.commandLine().getOut();
+        ExitCode exit = ExitCode.OK;
         for (String node : nodes) {
-            String forgotten = change(controller, NodeRequests.FORGET, NodeRequests.FORGOTTEN, node);
-            spec.commandLine().getOut().println("what has no session of node " + forgotten + " is forgotten");
+            try {
+                change(controller, NodeRequests.FORGET, NodeRequests.FORGOTTEN, node);
+                out.println("node " + node + ": what has no session is forgotten");
+            } catch (RequestException e) {
+                spec.commandLine().getErr().println("ppmr: " + e.getMessage());
+                exit = ExitCode.REFUSED;
+            }
         }
-        return ExitCode.OK.number();
+        return exit.number();
     }
 
     private static String change(SocketArgument controller, String request, String answer, String node)

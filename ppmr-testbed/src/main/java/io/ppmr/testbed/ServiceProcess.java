@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -109,7 +110,9 @@ public final class ServiceProcess implements AutoCloseable {
         List<String> words = new ArrayList<>(List.of(arguments.get(0), "--config", config.toString()));
         words.addAll(arguments.subList(1, arguments.size()));
         List<String> command = new ArrayList<>(node == null ? List.of() : node.beforeService(arguments.get(0)));
-        command.addAll(java.with(words));
+        String role = arguments.get(0).toUpperCase(Locale.ROOT);
+        command.addAll(java.withOptions(System.getenv().getOrDefault("PPMR_" + role + "_OPTIONS", ""))
+                .with(words));
         ProcessBuilder builder = node == null ? new ProcessBuilder(command) : node.command(command);
         // The launcher sets this locale, too, independently of the caller's.
         builder.environment().put("LC_ALL", "C.UTF-8");

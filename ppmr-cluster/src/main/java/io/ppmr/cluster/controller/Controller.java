@@ -87,6 +87,9 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     private final Prober prober;
     private final Thread thread;
     private ControllerStore store;
+    /** True if a node is not in the table because that was full. The controller's thread owns it. */
+    private boolean isRefused;
+
     private volatile Entrance entrance;
     private volatile boolean active;
     private volatile boolean known;
@@ -274,6 +277,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                                 + " bytes. Remedy: install the same release of ppmr on that node");
             }
             if (!table.appeared(service, read, nowNs, nowMs)) {
+                isRefused = true;
                 log.write(
                         "full",
                         "node " + service.host() + " is not shown: the cluster has " + NodeTable.MOST_NODES
@@ -343,9 +347,10 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     /** Answers a question of a service or of another controller. */
     public ClusterMessage answer(ClusterMessage question, String peer) throws InterruptedException {
         try {
-            if (question instanceof ClusterMessage.Join) {
+            if (question instanceof ClusterMessage.Join join) {
                 return new ClusterMessage.JoinAnswer(
-                        entrance.clusterId(), entrance.servers(), entrance.controllers(), entrance.tls());
+                                entrance.clusterId(), entrance.servers(), entrance.controllers(), entrance.tls(), "")
+                        .provedBy(settings.key(), join);
             }
             if (question instanceof ClusterMessage.ListNodes list) {
                 return whenActive(() -> nodes(list));
@@ -424,7 +429,16 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
      * @return why it cannot be so; empty if they are forgotten
      */
     public Optional<String> forget(String host, String by) throws IOException, InterruptedException {
-        Optional<String> refusal = ifActive(() -> table.forget(host, BootClock.nowNs(), System.currentTimeMillis()));
+        Optional<String> refusal = ifActive(() -> {
+            Optional<String> why = table.forget(host, BootClock.nowNs(), System.currentTimeMillis());
+            counts = table.counts();
+            if (why.isEmpty() && isRefused) {
+                // Reports all services again, and so those that had no place.
+                isRefused = false;
+                store.watchServices();
+            }
+            return why;
+        });
         if (refusal.isEmpty()) {
             LOG.warn("{} has the cluster forget what has no session of node {}", by, host);
         }

@@ -442,7 +442,9 @@ final class NodeTable {
         nowMs = epochMs;
         Node node = nodes.get(host);
         if (node == null) {
-            return Optional.of("the cluster has no node " + host + ". Remedy: ppmr nodes shows their names");
+            // Its record may have stayed when it was forgotten before.
+            acts.add(new NodeAct.Remove(host));
+            return Optional.empty();
         }
         if (node.services.keySet().containsAll(node.roles)) {
             return Optional.of("all services of node " + host + " have a session now. Remedy: stop the services"

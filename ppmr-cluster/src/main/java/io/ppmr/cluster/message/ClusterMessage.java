@@ -4,6 +4,11 @@ import io.ppmr.cluster.record.SpareNeeds;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.MessageFields;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.transport.auth.PeerAuthenticator;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.SecureRandom;
+import java.util.HexFormat;
 import java.util.List;
 import net.openhft.chronicle.bytes.Bytes;
 import org.agrona.DirectBuffer;
@@ -13,12 +18,28 @@ import org.agrona.DirectBuffer;
  * travel on connections of their own, which begin with the handshake of all services. Immutable.
  */
 public sealed interface ClusterMessage extends Message {
-    /** Service to any controller: how to join the cluster. */
-    record Join(String host, String role) implements ClusterMessage {
+    /** Makes the nonces. */
+    SecureRandom RANDOM = new SecureRandom();
+
+    /**
+     * Service to any controller: how to join the cluster.
+     *
+     * @param nonce a random text, so that the answer proves to be one to this question
+     */
+    record Join(String host, String role, String nonce) implements ClusterMessage {
+        private static final int NONCE_BYTES = 16;
+
+        /** Returns a question that no other is equal to. */
+        static Join of(String host, String role) {
+            byte[] nonce = new byte[NONCE_BYTES];
+            RANDOM.nextBytes(nonce);
+            return new Join(host, role, HexFormat.of().formatHex(nonce));
+        }
+
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 64);
-            MessageFields.writeTexts(out, host, role);
+            MessageFields.writeTexts(out, host, role, nonce);
         }
     }
 
@@ -29,9 +50,33 @@ public sealed interface ClusterMessage extends Message {
      * @param servers the ensemble's servers, each HOST:PORT
      * @param controllers the users of the ensemble that may read a service's record
      * @param tls whether the servers accept connections with TLS alone
+     * @param proof a digest of question and answer that requires the key, so that a relay can change neither
      */
-    record JoinAnswer(String clusterId, List<String> servers, List<String> controllers, boolean tls)
+    record JoinAnswer(String clusterId, List<String> servers, List<String> controllers, boolean tls, String proof)
             implements ClusterMessage {
+        /** Returns this answer with its proof. */
+        public JoinAnswer provedBy(PeerAuthenticator key, Join question) {
+            return new JoinAnswer(clusterId, servers, controllers, tls, proofBy(key, question));
+        }
+
+        boolean isProvedBy(PeerAuthenticator key, Join question) {
+            return MessageDigest.isEqual(
+                    proof.getBytes(StandardCharsets.US_ASCII),
+                    proofBy(key, question).getBytes(StandardCharsets.US_ASCII));
+        }
+
+        private String proofBy(PeerAuthenticator key, Join question) {
+            String text = String.join(
+                    "\n",
+                    "ppmr cluster join",
+                    question.toString(),
+                    clusterId,
+                    servers.toString(),
+                    controllers.toString(),
+                    Boolean.toString(tls));
+            return HexFormat.of().formatHex(key.seal(text.getBytes(StandardCharsets.UTF_8)));
+        }
+
         public JoinAnswer {
             servers = List.copyOf(servers);
             controllers = List.copyOf(controllers);
@@ -44,6 +89,7 @@ public sealed interface ClusterMessage extends Message {
             MessageFields.writeTexts(out, servers);
             MessageFields.writeTexts(out, controllers);
             MessageFields.writeFlag(out, tls);
+            MessageFields.writeText(out, proof);
         }
     }
 
@@ -156,13 +202,14 @@ public sealed interface ClusterMessage extends Message {
 
     private static Message readFields(int code, Bytes<?> in) throws ProtocolException {
         return switch (code) {
-            case 64 -> new Join(MessageFields.text(in), MessageFields.text(in));
+            case 64 -> new Join(MessageFields.text(in), MessageFields.text(in), MessageFields.text(in));
             case 65 ->
                 new JoinAnswer(
                         MessageFields.text(in),
                         MessageFields.texts(in),
                         MessageFields.texts(in),
-                        MessageFields.flag(in));
+                        MessageFields.flag(in),
+                        MessageFields.text(in));
             case 66 -> new ListNodes(MessageFields.text(in), MessageFields.text(in), MessageFields.text(in));
             case 67 -> new NodeList(MessageFields.texts(in), MessageFields.flag(in));
             case 68 ->

@@ -33,6 +33,18 @@ public final class ControllerQuestions {
         this.key = key;
     }
 
+    /** Requests what a service needs to join. The answer is from a controller that has the key. */
+    public ClusterMessage.JoinAnswer join(String host, String role, Duration limit)
+            throws IOException, RequestException {
+        ClusterMessage.Join question = ClusterMessage.Join.of(host, role);
+        ClusterMessage.JoinAnswer answer = ask(question, ClusterMessage.JoinAnswer.class, limit);
+        if (!answer.isProvedBy(key, question)) {
+            throw new IOException("the answer of a controller was changed on its way. Remedy: look for a host between"
+                    + " this node and the controllers that changes bytes");
+        }
+        return answer;
+    }
+
     /**
      * Sends a question to controllers until one answers it.
      *

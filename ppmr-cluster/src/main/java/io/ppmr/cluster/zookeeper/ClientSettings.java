@@ -9,7 +9,7 @@ final class ClientSettings {
     /** DIGEST-MD5 needs it since ZooKeeper 3.9, at both ends. */
     static final String FIPS_MODE = "zookeeper.fips-mode";
 
-    private static final int ANSWER_BYTES = 16 << 20;
+    private static final int ANSWER_BYTES = 64 << 20;
 
     private ClientSettings() {}
 

@@ -21,7 +21,7 @@ public record ControllerAccess(
         services = List.copyOf(services);
     }
 
-    /** Returns the users that the servers accept: the controllers' and the services'. */
+    /** Returns the users that the servers accept: the controllers' first, then the services'. */
     public List<ClusterUser> users() {
         return Stream.concat(Stream.of(user), services.stream()).toList();
     }

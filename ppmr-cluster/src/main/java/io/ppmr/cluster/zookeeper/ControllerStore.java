@@ -44,10 +44,10 @@ public final class ControllerStore implements AutoCloseable {
     /** The records that each ensemble of ZooKeeper has of its own, and that any user may change at first. */
     private static final List<String> OF_THE_ENSEMBLE = List.of("/", "/zookeeper", "/zookeeper/quota");
 
-    /** Limits what holders of the services' key can store. Most records of services have less than 256 bytes. */
-    private static final int MOST_SERVICES = 65_536;
+    /** Limits what holders of the services' key can store: ten thousand nodes with a source and a target each. */
+    private static final int MOST_SERVICES = 20_480;
 
-    private static final long MOST_SERVICE_BYTES = MOST_SERVICES * 256L;
+    private static final long MOST_SERVICE_BYTES = MOST_SERVICES * 512L;
 
     /** Receives what happens in the ensemble. Must not block. */
     public interface Listener {
@@ -162,8 +162,8 @@ public final class ControllerStore implements AutoCloseable {
         limit.setByteHardLimit(MOST_SERVICE_BYTES);
         ensure(Quotas.quotaPath(ClusterPaths.ROOT), new byte[0], rights(false));
         ensure(Quotas.quotaPath(ClusterPaths.SERVICES), new byte[0], rights(false));
-        ensure(Quotas.statPath(ClusterPaths.SERVICES), new StatsTrack().getStatsBytes(), rights(false));
         ensure(Quotas.limitPath(ClusterPaths.SERVICES), limit.getStatsBytes(), rights(false));
+        ensure(Quotas.statPath(ClusterPaths.SERVICES), new StatsTrack().getStatsBytes(), rights(false));
     }
 
     /** Gives the records that Curator makes to the controllers: those of the election. */
@@ -242,7 +242,8 @@ public final class ControllerStore implements AutoCloseable {
     }
 
     private void changed(ChildData record) {
-        boolean isLasting = record.getStat().getEphemeralOwner() == 0;
+        // Containers and records with a time to live have negative owners.
+        boolean isLasting = record.getStat().getEphemeralOwner() <= 0;
         if (isLasting && record.getPath().startsWith(ClusterPaths.SERVICES + "/")) {
             // Services have sessions. A record without one would show a node that nothing can end.
             remove(record.getPath());
@@ -253,9 +254,18 @@ public final class ControllerStore implements AutoCloseable {
 
     private void remove(String path) {
         try {
-            client.delete().inBackground().forPath(path);
+            client.delete()
+                    .inBackground((unused, event) -> {
+                        if (event.getResultCode() == KeeperException.Code.NOTEMPTY.intValue()) {
+                            client.delete()
+                                    .deletingChildrenIfNeeded()
+                                    .inBackground()
+                                    .forPath(path);
+                        }
+                    })
+                    .forPath(path);
         } catch (Exception e) {
-            LOG.warn("a record without a session was not removed", e);
+            LOG.warn("a record without a session was not removed: {}", e.getMessage());
         }
     }
 

@@ -41,15 +41,12 @@ public final class Ensemble implements AutoCloseable {
     private static final int CONNECTIONS = 40_000;
 
     private static final int SESSIONLESS_MS = 5000;
-    /** The largest request: no record here has more than some kilobytes. */
-    private static final int REQUEST_BYTES = 128 << 10;
-
-    /** The server holds the last changes in memory, for members that lag: each up to a request's length. */
-    private static final int CHANGES = 100;
-    /** Requests that are longer than a record of a service, and the memory for all of them that wait. */
-    private static final int LONG_REQUEST_BYTES = 4 << 10;
-
-    private static final int LONG_REQUESTS_BYTES = 16 << 20;
+    /** A service can have names, records and rights as long as a request, so the largest one is a record's. */
+    private static final int REQUEST_BYTES = 1 << 10;
+    /** Members send each other more at a time. */
+    private static final int EXTRA_BYTES = 1 << 20;
+    /** Connections with TLS whose handshake has not ended. */
+    private static final int HANDSHAKES = 4000;
 
     private final ZooKeeperServerEmbedded server;
 
@@ -60,7 +57,7 @@ public final class Ensemble implements AutoCloseable {
     /**
      * Starts a server. A member of several starts without the others, and serves when a majority runs.
      *
-     * @param accepted the users of sessions
+     * @param accepted the users of sessions, the controllers' first
      * @param member the user that members connect as to each other
      */
     public static Ensemble start(EnsembleSettings settings, List<ClusterUser> accepted, ClusterUser member)
@@ -68,11 +65,11 @@ public final class Ensemble implements AutoCloseable {
         LibraryLogs.quiet();
         System.setProperty(ClientSettings.FIPS_MODE, "false");
         System.setProperty("jute.maxbuffer", Integer.toString(REQUEST_BYTES));
+        System.setProperty("zookeeper.jute.maxbuffer.extrasize", Integer.toString(EXTRA_BYTES));
         // A service cannot fill the memory of the servers. See ControllerStore.
         System.setProperty("zookeeper.enforceQuota", "true");
-        System.setProperty("zookeeper.commitLogCount", Integer.toString(CHANGES));
-        System.setProperty("zookeeper.largeRequestThreshold", Integer.toString(LONG_REQUEST_BYTES));
-        System.setProperty("zookeeper.largeRequestMaxBytes", Integer.toString(LONG_REQUESTS_BYTES));
+        // Rights that a service gives do not bind controllers, which remove what has no session.
+        System.setProperty("zookeeper.superUser", accepted.get(0).name());
         // The names of all records of a session could be longer than a record of the log may be.
         System.setProperty("zookeeper.closeSessionTxn.enabled", "false");
         System.setProperty("zookeeper.sasl.serverconfig", LoginEntries.ofServer("ppmr-server", accepted));
@@ -162,6 +159,7 @@ public final class Ensemble implements AutoCloseable {
     /** Only Netty's connections know TLS. A client without a certificate of the authorities gets nothing. */
     private static void useTls(TlsFiles tls) {
         System.setProperty(ServerCnxnFactory.ZOOKEEPER_SERVER_CNXN_FACTORY, NettyServerCnxnFactory.class.getName());
+        System.setProperty("zookeeper.netty.server.outstandingHandshake.limit", Integer.toString(HANDSHAKES));
         try (X509Util clients = new ClientX509Util();
                 X509Util members = new QuorumX509Util()) {
             tls.put(clients, System::setProperty);

@@ -2,6 +2,7 @@ package io.ppmr.cluster.zookeeper;
 
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -14,6 +15,7 @@ import org.apache.zookeeper.ZooDefs.Perms;
 import org.apache.zookeeper.ZooKeeper;
 import org.apache.zookeeper.client.ZKClientConfig;
 import org.apache.zookeeper.data.ACL;
+import org.apache.zookeeper.data.ClientInfo;
 import org.apache.zookeeper.data.Stat;
 
 /**
@@ -35,38 +37,59 @@ public final class EnsembleCheck {
     }
 
     /**
-     * Throws if the ensemble does not authenticate this controller, or if others have rights to the cluster's records.
+     * Throws if a server does not authenticate this controller, or if others have rights to the cluster's records.
+     * Each server has settings of its own, so each is checked.
      *
+     * @return the servers that do not answer; others do
      * @throws ControllerStore.UnreachableException if no server answers in time
      */
-    public void requireOwn() throws IOException, InterruptedException {
-        try (Client client = new Client(ClientSettings.of(access.user(), access.tls()))) {
-            KeeperState last = client.await(KeeperState.SaslAuthenticated, limit);
-            if (last == KeeperState.Disconnected) {
-                throw new ControllerStore.UnreachableException(
-                        "no server of the ensemble answers: " + String.join(", ", access.servers()), null);
+    public List<String> requireOwn() throws IOException, InterruptedException {
+        List<String> silent = new ArrayList<>();
+        for (String server : access.servers()) {
+            try (Client client = new Client(server, ClientSettings.of(access.user(), access.tls()))) {
+                KeeperState last = client.await(KeeperState.SaslAuthenticated, limit);
+                if (last == KeeperState.Disconnected) {
+                    silent.add(server);
+                    continue;
+                }
+                if (last != KeeperState.SaslAuthenticated || !isOurs(client.session)) {
+                    throw new IOException("the ensemble's server " + server
+                            + " does not authenticate this controller as " + access.user()
+                            + ". Remedy: give it the users of ppmr controller --print-jaas, and the settings of"
+                            + " docs/admin/cluster.md");
+                }
+                for (String path : ClusterPaths.FIXED) {
+                    requireRights(client.session, server, path);
+                }
+            } catch (KeeperException e) {
+                silent.add(server);
             }
-            if (last != KeeperState.SaslAuthenticated || !isOurs(client.session)) {
-                throw new IOException("the ensemble " + String.join(", ", access.servers())
-                        + " does not authenticate this controller as " + access.user()
-                        + ". Remedy: give its servers the users of ppmr controller --print-jaas, and the settings of"
-                        + " docs/admin/cluster.md");
-            }
-            for (String path : ClusterPaths.FIXED) {
-                requireRights(client.session, path);
-            }
-        } catch (KeeperException e) {
-            throw new ControllerStore.UnreachableException("the ensemble does not answer: " + e.getMessage(), e);
+        }
+        requireSome(silent);
+        return silent;
+    }
+
+    private void requireSome(List<String> silent) throws ControllerStore.UnreachableException {
+        if (silent.size() == access.servers().size()) {
+            throw new ControllerStore.UnreachableException(
+                    "no server of the ensemble answers: " + String.join(", ", silent)
+                            + (access.tls().isPresent() ? ServiceSession.CERTIFICATES : ""),
+                    null);
         }
     }
 
-    private boolean isOurs(ZooKeeper session) throws InterruptedException {
-        return session.whoAmI().stream()
+    private boolean isOurs(ZooKeeper session) throws InterruptedException, KeeperException {
+        List<ClientInfo> users = session.whoAmI();
+        if (users == null) {
+            // The connection was lost, or the server is older than the question.
+            throw new KeeperException.ConnectionLossException();
+        }
+        return users.stream()
                 .anyMatch(user -> user.getAuthScheme().equals(SASL)
                         && user.getUser().equals(access.user().name()));
     }
 
-    private void requireRights(ZooKeeper session, String path)
+    private void requireRights(ZooKeeper session, String server, String path)
             throws IOException, KeeperException, InterruptedException {
         List<ACL> rights;
         try {
@@ -82,7 +105,7 @@ public final class EnsembleCheck {
                     && CLUSTER_USER.matcher(right.getId().getId()).matches();
             boolean isController = isCluster && right.getId().getId().startsWith("controller-");
             if (!isCluster || (!isController && (right.getPerms() & ~most) != 0)) {
-                throw new IOException("the record " + path + " of the ensemble gives rights to "
+                throw new IOException("the record " + path + " of the ensemble at " + server + " gives rights to "
                         + right.getId().getScheme() + ":" + right.getId().getId()
                         + ", which is no user of this cluster. Remedy: find out who made it, and remove "
                         + ClusterPaths.ROOT + " with all below it");
@@ -90,19 +113,30 @@ public final class EnsembleCheck {
         }
     }
 
-    /** Throws if the ensemble gives the cluster's records to a client that does not authenticate. */
-    public void requireClosed() throws IOException, InterruptedException {
-        try (Client client = new Client(ClientSettings.withoutUser(access.tls()))) {
-            if (client.await(KeeperState.SyncConnected, limit) != KeeperState.SyncConnected) {
-                return;
+    /**
+     * Throws if a server gives the cluster's records to a client that does not authenticate.
+     *
+     * @return the servers for which this is unknown: they do not answer, or there is no record yet
+     */
+    public List<String> requireClosed() throws IOException, InterruptedException {
+        List<String> unknown = new ArrayList<>();
+        for (String server : access.servers()) {
+            try (Client client = new Client(server, ClientSettings.withoutUser(access.tls()))) {
+                if (client.await(KeeperState.SyncConnected, limit) != KeeperState.SyncConnected) {
+                    unknown.add(server);
+                    continue;
+                }
+                client.session.getData(ClusterPaths.ID, false, null);
+            } catch (KeeperException.NoAuthException | KeeperException.SessionClosedRequireAuthException e) {
+                continue;
+            } catch (KeeperException e) {
+                unknown.add(server);
+                continue;
             }
-            client.session.getData(ClusterPaths.ID, false, null);
-        } catch (KeeperException e) {
-            // It was refused, which is the aim, or its connection was closed.
-            return;
+            throw new IOException("the ensemble's server " + server + " shows " + ClusterPaths.ID
+                    + " to a client that did not authenticate. Remedy: set skipACL=no in its configuration");
         }
-        throw new IOException("the ensemble " + String.join(", ", access.servers()) + " shows " + ClusterPaths.ID
-                + " to a client that did not authenticate. Remedy: set skipACL=no in its servers' configuration");
+        return unknown;
     }
 
     /** A session with its states. Closed by its owner. */
@@ -110,12 +144,8 @@ public final class EnsembleCheck {
         private final BlockingQueue<KeeperState> states = new LinkedBlockingQueue<>();
         private final ZooKeeper session;
 
-        private Client(ZKClientConfig settings) throws IOException {
-            session = new ZooKeeper(
-                    String.join(",", access.servers()),
-                    Math.toIntExact(access.session().toMillis()),
-                    this::onEvent,
-                    settings);
+        private Client(String server, ZKClientConfig settings) throws IOException {
+            session = new ZooKeeper(server, Math.toIntExact(access.session().toMillis()), this::onEvent, settings);
         }
 
         private void onEvent(WatchedEvent event) {

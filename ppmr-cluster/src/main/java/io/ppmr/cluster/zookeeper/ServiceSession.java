@@ -1,6 +1,7 @@
 package io.ppmr.cluster.zookeeper;
 
 import io.ppmr.cluster.record.ServiceName;
+import io.ppmr.linux.RareLog;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -21,12 +22,19 @@ import org.apache.zookeeper.client.StaticHostProvider;
 import org.apache.zookeeper.data.ACL;
 import org.apache.zookeeper.data.Id;
 import org.apache.zookeeper.data.Stat;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A service's session with the ensemble, and its record there. The record exists while the session does. ZooKeeper's
  * client reconnects to any server until the session has expired. The caller's thread owns it, and waits for its events.
  */
 public final class ServiceSession implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(ServiceSession.class);
+    /** Follows the text that no server answers, where a certificate can be the cause. */
+    static final String CERTIFICATES = ", or a certificate is not valid. Remedy: compare the names and the authorities"
+            + " of the certificates at both ends (tls, tls_authorities)";
+
     private static final String SASL = "sasl";
 
     /** An event of the session or of its record. */
@@ -67,6 +75,7 @@ public final class ServiceSession implements AutoCloseable {
     }
 
     private final BlockingQueue<Event> events = new LinkedBlockingQueue<>();
+    private final RareLog log = new RareLog(LOG::warn);
     private final ZooKeeper client;
     private final boolean isSecure;
 
@@ -153,10 +162,7 @@ public final class ServiceSession implements AutoCloseable {
             }
         }
         throw new IOException("no server of the ensemble answers within " + limit.toSeconds() + " s"
-                + (isSecure
-                        ? ", or a certificate is not valid. Remedy: compare the names and the authorities of the"
-                                + " certificates at both ends (tls, tls_authorities)"
-                        : ""));
+                + (isSecure ? CERTIFICATES : ""));
     }
 
     /** Waits for the next event. Returns empty after the limit. */
@@ -209,7 +215,7 @@ public final class ServiceSession implements AutoCloseable {
             if (found.getEphemeralOwner() != client.getSessionId()) {
                 return false;
             }
-            client.setData(path, record, -1);
+            replace(path, record);
             // The write itself is an event of the watch, and uses it up.
             client.exists(path, true);
             return true;
@@ -217,6 +223,15 @@ public final class ServiceSession implements AutoCloseable {
             return false;
         } catch (KeeperException e) {
             throw failure(e);
+        }
+    }
+
+    /** The ensemble may have no room for a longer record. Then the old one stays, and the service in the cluster. */
+    private void replace(String path, byte[] record) throws KeeperException, InterruptedException {
+        try {
+            client.setData(path, record, -1);
+        } catch (KeeperException.QuotaExceededException e) {
+            log.write("quota", failure(e).getMessage());
         }
     }
 

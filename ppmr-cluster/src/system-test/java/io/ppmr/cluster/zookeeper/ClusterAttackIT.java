@@ -12,7 +12,6 @@ import io.ppmr.cluster.record.NodeView;
 import io.ppmr.cluster.record.ServiceName;
 import io.ppmr.cluster.testbed.ClusterNodes;
 import io.ppmr.daemon.config.KeyFile;
-import io.ppmr.linux.Command;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.FreePorts;
 import io.ppmr.testbed.ServiceProcess;
@@ -29,17 +28,24 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.KeeperException.NoAuthException;
-import org.apache.zookeeper.KeeperException.QuotaExceededException;
+import org.apache.zookeeper.Op;
 import org.apache.zookeeper.Watcher.Event.KeeperState;
 import org.apache.zookeeper.ZooDefs.Ids;
+import org.apache.zookeeper.ZooDefs.Perms;
 import org.apache.zookeeper.ZooKeeper;
 import org.apache.zookeeper.client.ZKClientConfig;
+import org.apache.zookeeper.data.ACL;
+import org.apache.zookeeper.data.Id;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -117,9 +123,8 @@ class ClusterAttackIT {
     @Test
     void shouldAnswerNoQuestionWhenTheKeyIsWrong() throws Exception {
         ControllerQuestions wrong = new ControllerQuestions(List.of(questions), wrongKey);
-        NoControllerException refused = assertThrows(
-                NoControllerException.class,
-                () -> wrong.ask(new ClusterMessage.Join("n1", "target"), ClusterMessage.JoinAnswer.class, LIMIT));
+        NoControllerException refused =
+                assertThrows(NoControllerException.class, () -> wrong.join("n1", "target", LIMIT));
         assertTrue(refused.getMessage().contains("key"), refused.getMessage());
     }
 
@@ -187,10 +192,7 @@ class ClusterAttackIT {
         try {
             for (String name : List.of("long.target", "-.target", "no-role")) {
                 client.create(
-                        ClusterPaths.SERVICES + "/" + name,
-                        new byte[100_000],
-                        Ids.OPEN_ACL_UNSAFE,
-                        CreateMode.EPHEMERAL);
+                        ClusterPaths.SERVICES + "/" + name, new byte[600], Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL);
             }
             Conditions.until(LIMIT, "the unreadable record is shown", () -> hosts().contains("long"));
             assertEquals(
@@ -206,38 +208,91 @@ class ClusterAttackIT {
         }
     }
 
-    /** The memory of the servers has a limit for what holders of the key store. */
+    /** The memory of the servers has a limit for what holders of the key store: names, records and rights. */
     @Test
     void shouldServeWhenAServiceStoresAsMuchAsItCan() throws Exception {
         ZooKeeper client = serviceClient();
+        Map<KeeperException.Code, Integer> refused = new ConcurrentHashMap<>();
+        String longest = "n".repeat(800);
+        Semaphore underWay = new Semaphore(200);
         try {
-            QuotaExceededException refused = assertThrows(QuotaExceededException.class, () -> {
-                for (int i = 0; i < 1000; i++) {
-                    client.create(
-                            ClusterPaths.SERVICES + "/fill" + i + ".target",
-                            new byte[100_000],
-                            Ids.OPEN_ACL_UNSAFE,
-                            CreateMode.EPHEMERAL);
+            for (int i = 0; i < 25_000; i++) {
+                underWay.acquire();
+                client.create(
+                        ClusterPaths.SERVICES + "/" + longest + i,
+                        new byte[0],
+                        Ids.OPEN_ACL_UNSAFE,
+                        CreateMode.EPHEMERAL,
+                        (code, path, context, name) -> {
+                            refused.merge(KeeperException.Code.get(code), 1, Integer::sum);
+                            underWay.release();
+                        },
+                        null);
+            }
+            underWay.acquire(200);
+            assertEquals(Set.of(KeeperException.Code.OK, KeeperException.Code.QUOTAEXCEEDED), refused.keySet());
+            hosts();
+        } finally {
+            client.close(10_000);
+        }
+        ServiceSession session = ServiceSession.begin(access(key));
+        try {
+            session.awaitConnection(LIMIT);
+            Conditions.until(LIMIT, "a service can join again", () -> {
+                try {
+                    return session.write(
+                            new ServiceName("n1", "target"), new byte[1], ClusterUser.service(key), List.of());
+                } catch (IOException e) {
+                    return false;
                 }
             });
-            assertTrue(refused.getMessage().contains(ClusterPaths.SERVICES), refused.getMessage());
-            assertTrue(hosts().contains("fill0"));
+        } finally {
+            session.close();
+        }
+    }
+
+    @Test
+    void shouldTakeNoRequestThatIsLongerThanARecord() throws Exception {
+        ZooKeeper client = serviceClient();
+        try {
+            for (String name : List.of("n".repeat(2000), "x")) {
+                assertThrows(
+                        KeeperException.ConnectionLossException.class,
+                        () -> client.create(
+                                ClusterPaths.SERVICES + "/" + name,
+                                new byte[name.length() == 1 ? 2000 : 0],
+                                Ids.OPEN_ACL_UNSAFE,
+                                CreateMode.EPHEMERAL));
+                Conditions.until(
+                        LIMIT, "it is connected again", () -> client.getState().isConnected());
+            }
         } finally {
             client.close(1000);
         }
-        List<String> forget = new ArrayList<>(List.of("nodes", "forget", "--socket", socket.toString()));
-        List<String> filled =
-                hosts().stream().filter(host -> host.startsWith("fill")).toList();
-        forget.addAll(filled);
-        Conditions.until(LIMIT, "the filled names can be forgotten", () -> Command.of(
-                        ServiceProcess.command(forget.toArray(String[]::new)))
-                .run(LIMIT)
-                .succeeded());
-        assertEquals(List.of(), hosts().stream().filter(filled::contains).toList());
-        try (ServiceSession session = ServiceSession.begin(access(key))) {
-            session.awaitConnection(LIMIT);
-            assertTrue(
-                    session.write(new ServiceName("n1", "target"), new byte[1], ClusterUser.service(key), List.of()));
+    }
+
+    /** Such records would use up the quota for ever. */
+    @Test
+    void shouldRemoveARecordThatNoSessionEndsWhateverItsRightsAre() throws Exception {
+        ZooKeeper client = serviceClient();
+        List<ACL> own = new ArrayList<>();
+        own.add(new ACL(Perms.ALL, new Id("sasl", ClusterUser.service(key).name())));
+        try {
+            client.create(ClusterPaths.SERVICES + "/hidden.target", new byte[1], own, CreateMode.PERSISTENT);
+            // In one step, before a controller removes the first one.
+            client.multi(List.of(
+                    Op.create(ClusterPaths.SERVICES + "/parent.target", new byte[1], own, CreateMode.PERSISTENT),
+                    Op.create(
+                            ClusterPaths.SERVICES + "/parent.target/child", new byte[1], own, CreateMode.PERSISTENT)));
+            client.create(ClusterPaths.SERVICES + "/box.target", new byte[1], own, CreateMode.CONTAINER);
+            for (String name : List.of("hidden.target", "parent.target", "box.target")) {
+                Conditions.until(
+                        LIMIT,
+                        name + " is removed",
+                        () -> client.exists(ClusterPaths.SERVICES + "/" + name, false) == null);
+            }
+        } finally {
+            client.close(1000);
         }
     }
 
@@ -260,7 +315,7 @@ class ClusterAttackIT {
     void shouldEndAConnectionThatSendsQuestionsBeforeTheAnswers() throws Exception {
         Connector.Control control = new Connector(questions, key, LIMIT).control();
         ControlLink link = new ControlLink(control.channel(), 1, LIMIT.toNanos());
-        ClusterMessage question = new ClusterMessage.Join("n1", "target");
+        ClusterMessage question = new ClusterMessage.Join("n1", "target", "00");
         assertThrows(IOException.class, () -> {
             for (long endNs = System.nanoTime() + LIMIT.toNanos(); System.nanoTime() - endNs < 0; ) {
                 for (int i = 0; i < 100; i++) {
@@ -285,8 +340,8 @@ class ClusterAttackIT {
                 idle.add(new Socket(questions.getAddress(), questions.getPort()));
                 idle.add(new Socket(questions.getAddress(), clientPort));
             }
-            ClusterMessage.JoinAnswer joined = new ControllerQuestions(List.of(questions), key)
-                    .ask(new ClusterMessage.Join("n1", "target"), ClusterMessage.JoinAnswer.class, LIMIT);
+            ClusterMessage.JoinAnswer joined =
+                    new ControllerQuestions(List.of(questions), key).join("n1", "target", LIMIT);
             assertEquals(List.of(server), joined.servers());
             try (ServiceSession session = ServiceSession.begin(access(key))) {
                 session.awaitConnection(LIMIT);

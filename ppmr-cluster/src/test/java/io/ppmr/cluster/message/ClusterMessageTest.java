@@ -1,6 +1,7 @@
 package io.ppmr.cluster.message;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -8,6 +9,7 @@ import io.ppmr.cluster.record.SpareNeeds;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
@@ -23,8 +25,8 @@ import org.junit.jupiter.api.Test;
 /** The messages of a cluster, and the probe of nodes. */
 class ClusterMessageTest {
     private static final List<ClusterMessage> ONE_OF_EACH = List.of(
-            new ClusterMessage.Join("n1", "source"),
-            new ClusterMessage.JoinAnswer("id", List.of("c1:7414"), List.of("controller-00"), true),
+            new ClusterMessage.Join("n1", "source", "00ff"),
+            new ClusterMessage.JoinAnswer("id", List.of("c1:7414"), List.of("controller-00"), true, "0f"),
             new ClusterMessage.ListNodes("", "zone", "UP"),
             new ClusterMessage.NodeList(List.of("{}"), true),
             new ClusterMessage.FindSpares(new SpareNeeds("n1", "", SpareNeeds.Where.OTHER, "criu", 1L << 40, 7)),
@@ -42,6 +44,28 @@ class ClusterMessageTest {
         assertEquals(
                 ClusterMessage.class.getPermittedSubclasses().length,
                 ONE_OF_EACH.stream().map(Object::getClass).distinct().count());
+    }
+
+    /** A relay could have a service send its user's proof to a server of its own. */
+    @Test
+    void shouldTrustNoAnswerToAJoinWhenItWasChangedOrIsForAnotherQuestion() {
+        PreSharedKey key = new PreSharedKey(new byte[32]);
+        ClusterMessage.Join question = ClusterMessage.Join.of("n1", "source");
+        ClusterMessage.JoinAnswer proved = new ClusterMessage.JoinAnswer(
+                        "id", List.of("c1:7414"), List.of("controller-00"), true, "")
+                .provedBy(key, question);
+        assertTrue(proved.isProvedBy(key, question));
+        assertFalse(proved.isProvedBy(key, ClusterMessage.Join.of("n1", "source")));
+        byte[] other = new byte[32];
+        other[0] = 1;
+        assertFalse(proved.isProvedBy(new PreSharedKey(other), question));
+        for (ClusterMessage.JoinAnswer changed : List.of(
+                new ClusterMessage.JoinAnswer("x", proved.servers(), proved.controllers(), true, proved.proof()),
+                new ClusterMessage.JoinAnswer("id", List.of("evil:1"), proved.controllers(), true, proved.proof()),
+                new ClusterMessage.JoinAnswer("id", proved.servers(), List.of("evil"), true, proved.proof()),
+                new ClusterMessage.JoinAnswer("id", proved.servers(), proved.controllers(), false, proved.proof()))) {
+            assertFalse(changed.isProvedBy(key, question), changed.toString());
+        }
     }
 
     @Property(tries = 3000)

@@ -37,6 +37,21 @@ public record JavaCommand(List<String> words) {
         return new JavaCommand(words);
     }
 
+    /**
+     * Returns the command of a process whose role has options of its own, as the launcher adds them. A later option
+     * counts.
+     *
+     * @param options the role's options, separated by blanks; empty for none
+     */
+    public JavaCommand withOptions(String options) {
+        if (options.isBlank()) {
+            return this;
+        }
+        List<String> more = new ArrayList<>(words);
+        more.addAll(words.lastIndexOf("-cp"), List.of(options.strip().split("\\s+", -1)));
+        return new JavaCommand(more);
+    }
+
     /** Returns the whole command. */
     public List<String> with(List<String> arguments) {
         List<String> all = new ArrayList<>(words);
