@@ -50,6 +50,8 @@ enum {
     THREAD_TABLE = 1 << 17,
     STOP_LIMIT_MS = 1000,
     ANSWER_LIMIT_MS = 5000,
+    /* The longest stop; a look at a large process takes some seconds. */
+    HOLD_LIMIT_MS = 30000,
     LOOK_NS = 50000,
     /* A signal can interrupt an injection, which is tried again. */
     MOST_TRIES = 5,
@@ -156,7 +158,9 @@ bool continue_tree(struct tree_stop *stop)
     /* Before the channel is closed, whose end would end the helper. */
     bool held = waitpid(stop->helper, NULL, WNOHANG) == 0;
     close(stop->channel);
-    kill(stop->helper, SIGKILL);
+    if (held) {
+        kill(stop->helper, SIGKILL);
+    }
     while (held && waitpid(stop->helper, NULL, 0) < 0 && errno == EINTR) {
         continue;
     }
@@ -360,6 +364,12 @@ static bool seize(int pid, int tid)
         }
         give_up("thread %d of PID %d cannot be traced: %s. Remedy: end the debugger that traces it", tid, pid,
                 strerror(errno));
+    }
+    /* Its number is its own from now on. Before, another process's thread could have taken it. */
+    char path[PATH_ROOM];
+    snprintf(path, sizeof path, "/proc/%d/task/%d", pid, tid);
+    if (access(path, F_OK) != 0) {
+        give_up("thread %d is no longer one of PID %d", tid, pid);
     }
     return true;
 }
@@ -631,6 +641,7 @@ struct area {
     uint64_t end;
     bool executable;
     bool is_stack;
+    bool is_heap;
 };
 
 static struct area *areas;
@@ -655,6 +666,7 @@ static void read_areas(int pid)
         }
         area.executable = rights[2] == 'x';
         area.is_stack = strstr(line, " [stack]\n") != NULL;
+        area.is_heap = strstr(line, " [heap]\n") != NULL;
         if (area_count == area_room) {
             area_room = area_room == 0 ? 256 : 2 * area_room;
             areas = reallocarray(areas, area_room, sizeof *areas);
@@ -956,8 +968,11 @@ static const struct area *usable_stack(struct subject *of)
             || sequence != 0)) {
         return NULL;
     }
+    /* A thread's stack by pthread_create(3) ends at its thread-local storage. What lies in the heap is no such stack. */
     const struct area *stack = area_of(of->registers.rsp);
-    if (stack == NULL || (!stack->is_stack && stack != area_of(of->registers.fs_base))) {
+    if (stack == NULL
+        || (!stack->is_stack
+            && (stack->is_heap || stack != area_of(of->registers.fs_base) || of->registers.fs_base < of->registers.rsp))) {
         return NULL;
     }
     return stack;
@@ -1108,7 +1123,13 @@ int run_stop(int channel, int root, uint64_t root_start)
     }
     for (;;) {
         int32_t pid;
-        ssize_t got = recv(channel, &pid, sizeof pid, MSG_WAITALL);
+        struct pollfd polled = {channel, POLLIN, 0};
+        int ready = poll(&polled, 1, HOLD_LIMIT_MS);
+        if (ready == 0) {
+            /* The caller is stopped, or hangs: the job continues. */
+            return 1;
+        }
+        ssize_t got = ready < 0 ? -1 : recv(channel, &pid, sizeof pid, MSG_WAITALL);
         if (got < 0 && errno == EINTR) {
             continue;
         }

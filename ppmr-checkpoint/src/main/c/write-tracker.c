@@ -460,7 +460,8 @@ static bool register_new(struct tracked *tracked, const struct ranges *new)
         struct uffd_register registered = {.range = range, .mode = UFFD_REGISTER_WP};
         struct uffd_protect unprotected = {.range = range, .mode = 0};
         if (ioctl(tracked->userfaultfd, UFFD_REGISTER, &registered) != 0) {
-            if (errno == ESRCH) {
+            /* The process executed another program, and its memory is another one. Kernels name it by either error. */
+            if (errno == ESRCH || errno == ENOMEM) {
                 return false;
             }
             continue;

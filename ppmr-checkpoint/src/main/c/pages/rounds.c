@@ -80,6 +80,11 @@ static void flush_batch(struct tracked *of, int memory, bool is_held)
     await_room(1 + rounds.pages);
     struct room room = next_room(1, rounds.pages);
     uint64_t done = read_pieces(of->pid, rounds.pieces, rounds.piece_count, &room);
+    char first;
+    if (done > 0 && pread(memory, &first, 1, (off_t)rounds.pieces[0].address) != 1) {
+        /* The process has ended, and another one may have had its number. */
+        done = 0;
+    }
     struct batch_head head = {.kind = BATCH_PAGES_OF, .pid = of->inner, .pages = (uint32_t)rounds.pages};
     uint64_t before = 0;
     for (size_t i = 0; i < rounds.piece_count; i++) {

@@ -66,14 +66,20 @@ void open_store(int images, uint64_t most_bytes)
     uint64_t slots = (most_bytes / SLOT_BYTES + 1) * SLOTS_A_LIMIT;
     store.slots = slots > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)slots;
     size_t bytes = (size_t)store.slots * SLOT_BYTES;
-    /* Aligned to a slot, for huge pages. */
-    uint8_t *memory = mmap(NULL, bytes + SLOT_BYTES, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    /*
+     * Aligned to a slot, for huge pages. A slot becomes writable when it is taken: where memory is not overcommitted
+     * (vm.overcommit_memory=2) each writable page counts.
+     */
+    uint8_t *memory = mmap(NULL, bytes + SLOT_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
         die("no addresses for arriving pages");
     }
     store.memory = memory + (SLOT_BYTES - (uintptr_t)memory % SLOT_BYTES) % SLOT_BYTES;
     madvise(store.memory, bytes, MADV_NOHUGEPAGE);
+    /* The holder and the restore would keep every page that is given back here. */
+    if (madvise(store.memory, bytes, MADV_DONTFORK) != 0) {
+        die("the store of arriving pages would be shared with other processes");
+    }
     store.stream = openat(images, ROUNDS_NAME, O_RDONLY | O_CLOEXEC);
     if (store.stream < 0) {
         die("cannot open %s", ROUNDS_NAME);
@@ -140,6 +146,9 @@ static uint8_t *place_pages(struct stored *of, uint64_t address, uint64_t pages)
             fail("the pages of the job lie in more than %u parts of 2 MiB", store.slots);
         }
         block->slot = store.free_count > 0 ? store.free_slots[--store.free_count] : store.used++;
+        if (mprotect(store.memory + (size_t)block->slot * SLOT_BYTES, SLOT_BYTES, PROT_READ | PROT_WRITE) != 0) {
+            die("no memory for arriving pages");
+        }
         /* A dense block is read back by far fewer faults from a huge page. It counts as a whole. */
         block->dense = pages >= DENSE_PAGES;
         madvise(store.memory + (size_t)block->slot * SLOT_BYTES, SLOT_BYTES,

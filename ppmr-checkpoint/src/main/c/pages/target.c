@@ -303,16 +303,14 @@ static void answer_fault(struct arriving *of, uint64_t address)
         return;
     }
     struct uffd_zero zero = {.range = {address, PAGE}};
-    while (ioctl(of->descriptor, UFFD_ZERO, &zero) != 0) {
-        if (errno == EEXIST) {
-            wake_page(of, address);
-            return;
-        }
-        if (errno != EAGAIN) {
-            die("page %" PRIx64 " of PID %d cannot be made", address, of->pages.pid);
-        }
-        sched_yield();
+    if (ioctl(of->descriptor, UFFD_ZERO, &zero) == 0) {
+        return;
     }
+    if (errno != EEXIST && errno != EAGAIN) {
+        die("page %" PRIx64 " of PID %d cannot be made", address, of->pages.pid);
+    }
+    /* It is there; or a mapping changes, which this thread must read first, and the other one faults again. */
+    wake_page(of, address);
 }
 
 /* Whether a range of a process has lazy pages. */

@@ -99,6 +99,11 @@ public interface Checkpointer extends ImageTraits {
         return Optional.empty();
     }
 
+    /** Returns true for the form of {@link #precopiedForm}. */
+    default boolean isPrecopied() {
+        return false;
+    }
+
     /**
      * Begins to copy a running rank's memory, and returns at once. Only the precopied form does this. The rank is
      * stopped for some milliseconds in each round.

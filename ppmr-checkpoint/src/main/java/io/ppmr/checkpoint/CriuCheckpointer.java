@@ -255,7 +255,8 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         return memory.way() != MemoryWay.IMAGES;
     }
 
-    private boolean precopied() {
+    @Override
+    public boolean isPrecopied() {
         return memory.way() == MemoryWay.PRECOPIED;
     }
 
@@ -302,6 +303,9 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     public Optional<String> whyNotPreCopied() {
         if (settings.keys().pages() == PagePolicy.STREAMED) {
             return Optional.of("the configuration has pages = \"streamed\"");
+        }
+        if (!settings.keys().externalSockets().isEmpty()) {
+            return Optional.of("external_sockets are released when the job is stopped, before CRIU is started");
         }
         return kit.versions()
                 .failure(List.of(kit.programs().pages().toString()), List.of("check-rounds"), kit.starter());
@@ -670,7 +674,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             command.addAll(Command.words(
                     "%s source --images %s --scratch %s --root %s",
                     kit.programs().pages(), images, log.getParent(), pidSeen(task, task.root())));
-            if (precopied()) {
+            if (isPrecopied()) {
                 command.addAll(List.of("--rounds", Long.toString(task.root().startTimeTicks())));
             }
             for (ProcessIdentity process : stopped) {
@@ -706,7 +710,6 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         Optional<RankNamespace.Planned> namespace =
                 without ? Optional.empty() : Optional.of(RankNamespace.Planned.of(kit, task, name));
         List<String> command = kit.launchInNew(namespace, task.imageDirectory(), launched(user), programs());
-        task.pod().ifPresent(pod -> command.addAll(pod.before()));
         String images = namespace.isPresent() ? "." : task.imageDirectory().toString();
         Path work = log.getParent();
         Optional<Path> pids = Optional.empty();
@@ -715,11 +718,13 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             command.addAll(Command.words(
                     "%s target --images %s --work %s --pids-file %s",
                     kit.programs().pages(), images, work, pids.get()));
-            if (precopied()) {
+            if (isPrecopied()) {
                 command.addAll(List.of("--store", Long.toString(memory.storeBytes())));
             }
             command.add("--");
         }
+        // Behind ppmr-pages, so that its store does not count as the pod's memory.
+        task.pod().ifPresent(pod -> command.addAll(pod.before()));
         command.addAll(settings.keys().program());
         command.addAll(Command.words(
                 "restore --images-dir %s --work-dir %s --log-file %s --pidfile %s --restore-detached --leave-stopped"

@@ -61,9 +61,10 @@ public interface RankSurroundings {
      * its cgroup.
      *
      * @param secret the migration's secret, which proves to peers that the address is back
+     * @param isHeld whether the pod is held at its source by now; otherwise its memory is copied while it runs there
      * @return the enclosure for the restore
      */
-    Enclosure prepare(String move, MigrationSecret secret, PodFacts pod) throws IOException;
+    Enclosure prepare(String move, MigrationSecret secret, PodFacts pod, boolean isHeld) throws IOException;
 
     /** Notes the first process of a pod's copy, which is held. */
     void restored(String move, PodFacts pod, ProcessIdentity init) throws IOException;
@@ -136,7 +137,7 @@ public interface RankSurroundings {
         }
 
         @Override
-        public Enclosure prepare(String move, MigrationSecret secret, PodFacts pod) throws IOException {
+        public Enclosure prepare(String move, MigrationSecret secret, PodFacts pod, boolean isHeld) throws IOException {
             throw new IOException(NO_PODS);
         }
 

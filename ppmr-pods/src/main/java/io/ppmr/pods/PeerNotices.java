@@ -101,6 +101,11 @@ final class PeerNotices {
         notifyAll();
     }
 
+    /** Returns the addresses about which notices of that move are sent. */
+    synchronized Set<String> addressesOf(String move) {
+        return Set.copyOf(away.getOrDefault(move, Map.of()).keySet());
+    }
+
     private synchronized void leave(String move, String address) {
         away.getOrDefault(move, new HashMap<>()).remove(address);
         away.values().removeIf(Map::isEmpty);

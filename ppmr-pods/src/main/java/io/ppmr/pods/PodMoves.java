@@ -45,6 +45,10 @@ final class PodMoves implements RankSurroundings {
     private static final int KILL = 9;
     private static final Duration KILL_LIMIT = Duration.ofSeconds(10);
     private static final long LOOK_NS = 5_000_000;
+    /** The source waits longer for the answer. */
+    private static final Duration DISCARD_LIMIT = Duration.ofSeconds(15);
+
+    private static final long DISCARD_LOOK_NS = 100_000_000;
     /** The name of the network namespace in CRIU's arguments. CRIU restores nothing in it. */
     private static final String NETWORK = "extnet";
     /**
@@ -160,18 +164,33 @@ final class PodMoves implements RankSurroundings {
 
     @Override
     public void detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException {
-        PodRecord pod = byInit(init);
-        if (pod.moves() && !pod.movesBy(move)) {
-            throw new IOException("pod " + pod.fullName() + " is being moved by migration "
-                    + pod.move().migration());
-        }
-        ReturnToken token = ReturnToken.of(secret, pod.address());
-        pod.leaving(move, token).write(pods.folderOf(pod));
-        notices.leaves(move, pod.address(), token);
+        PodRecord pod = leaving(move, secret, init);
+        notices.leaves(move, pod.address(), pod.move().token());
         quiet.mute(pods.folderOf(pod), pod, networkOf(pod));
         runtime.setVethDown(pod);
         runtime.resetTcpTimers(PodRuntime.number(networkOf(pod)));
         LOG.info("pod {}: its cable is out, for migration {}", pod.fullName(), move);
+    }
+
+    /** Writes into the pod's record that it leaves, unless its user ends it at this time. */
+    private PodRecord leaving(String move, MigrationSecret secret, ProcessIdentity init) throws IOException {
+        PodRecord seen = byInit(init);
+        if (!pods.take(seen)) {
+            throw new IOException(
+                    "pod " + seen.fullName() + " is being ended. Remedy: migrate what is left of the job");
+        }
+        try {
+            PodRecord pod = byInit(init);
+            if (pod.moves() && !pod.movesBy(move)) {
+                throw new IOException("pod " + pod.fullName() + " is being moved by migration "
+                        + pod.move().migration());
+            }
+            PodRecord leaves = pod.leaving(move, ReturnToken.of(secret, pod.address()));
+            leaves.write(pods.folderOf(pod));
+            return leaves;
+        } finally {
+            pods.release(seen.id());
+        }
     }
 
     private List<String> mountsOf(PodRecord pod) throws IOException {
@@ -298,14 +317,27 @@ final class PodMoves implements RankSurroundings {
         return reasons;
     }
 
+    /** Waits for the end of a copy that an attempt of a migration brings, which may be the one before this. */
     private Optional<String> taken(PodFacts pod) throws IOException {
+        long endNs = System.nanoTime() + DISCARD_LIMIT.toNanos();
+        Optional<PodRecord> other = holderOf(pod);
+        while (other.filter(PodRecord::arrives).isPresent() && System.nanoTime() - endNs < 0) {
+            LockSupport.parkNanos(DISCARD_LOOK_NS);
+            other = holderOf(pod);
+        }
+        return other.map(holder -> holder.arrives()
+                ? "pod " + holder.fullName() + " arrives here by migration "
+                        + holder.move().migration() + ": wait for its end"
+                : "pod " + holder.fullName() + " of this node has that name, or "
+                        + pod.addresses().address() + ": stop it");
+    }
+
+    private Optional<PodRecord> holderOf(PodFacts pod) throws IOException {
         synchronized (pods) {
             return pods.records().stream()
                     .filter(other -> other.address().equals(pod.addresses().address())
                             || (other.uid() == pod.uid()
                                     && other.name().equals(pod.specification().name())))
-                    .map(other -> "pod " + other.fullName() + " of this node has that name, or "
-                            + pod.addresses().address() + ": stop it")
                     .findFirst();
         }
     }
@@ -359,7 +391,7 @@ final class PodMoves implements RankSurroundings {
     }
 
     @Override
-    public Enclosure prepare(String move, MigrationSecret secret, PodFacts facts) throws IOException {
+    public Enclosure prepare(String move, MigrationSecret secret, PodFacts facts, boolean isHeld) throws IOException {
         PodTemplate template = pods.template(facts.specification().template())
                 .orElseThrow(() -> new IOException(
                         "there is no [pods." + facts.specification().template() + "] on this node"));
@@ -382,6 +414,9 @@ final class PodMoves implements RankSurroundings {
                 new PodRecord.PodMove(move, true, ReturnToken.of(secret, address)));
         try {
             pods.note(pod);
+            if (isHeld) {
+                notices.leaves(move, pod.address(), pod.move().token());
+            }
             return make(pod, template);
         } catch (RequestException e) {
             throw new IOException(e.getMessage(), e);
@@ -425,18 +460,26 @@ final class PodMoves implements RankSurroundings {
                 || !processes.isAlive(init)) {
             throw new IOException("pod " + pod.fullName() + " was restored in another network namespace than its own");
         }
+        Optional<String> none = runtime.whyNoBridge(pod.bridge());
+        if (none.isPresent()) {
+            throw new IOException(none.get() + " any longer, so the pod would have no network. Remedy: make it again");
+        }
         pod.with(init, false).write(pods.folderOf(pod));
-        // Before, the pod may run at its source, which sends the notices while it is held there.
         notices.leaves(move, pod.address(), pod.move().token());
     }
 
     @Override
     public void discard(String move) throws IOException {
+        Set<String> notified = notices.addressesOf(move);
         notices.leave(move);
         for (PodRecord pod : pods.moving(move)) {
             if (pod.arrives()) {
-                // The source notifies its own peers, and this node may be none of them.
-                notices.hasGone(move, pod.address(), pod.move().token());
+                // The source notifies its own peers, and this node may be none of them. A return without a notice
+                // before
+                // it would have this node ignore the next attempt's notices.
+                if (notified.contains(pod.address())) {
+                    notices.hasGone(move, pod.address(), pod.move().token());
+                }
                 Path folder = pods.folderOf(pod);
                 endAllIn(folder, pod);
                 pods.remove(folder, pod);

@@ -312,7 +312,7 @@ public final class Pods {
     }
 
     /** Locks a pod for this caller. Returns false if another caller locked it, here or in another service. */
-    private synchronized boolean take(PodRecord pod) throws IOException {
+    synchronized boolean take(PodRecord pod) throws IOException {
         if (busy.containsKey(pod.id())) {
             return false;
         }
@@ -557,6 +557,8 @@ public final class Pods {
             throw new RequestException("pod " + pod.fullName() + " is being made or ended: try again later");
         }
         try {
+            // A migration may have taken it since the first look.
+            requireStill(PodRecord.read(folderOf(pod)).orElseThrow(() -> unknown(name)));
             signals.send(TERM, pod.init());
             Polling.until(STOP_GRACE, () -> !processes.isAlive(pod.init()));
             remove(folderOf(pod), pod);

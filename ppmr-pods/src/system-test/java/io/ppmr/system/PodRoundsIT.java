@@ -201,11 +201,7 @@ class PodRoundsIT {
     @Tag("soak")
     void shouldContinueHereWhenTheSourceIsKilledInTheFirstRound() throws Exception {
         begin();
-        Process moving = new ProcessBuilder(PpmrCommand.words(
-                        "migrate", "--socket", a.socket().toString(), "1/server", "--to", b.endpoint()))
-                .redirectErrorStream(true)
-                .redirectOutput(testbed.folder().resolve("killed.log").toFile())
-                .start();
+        Process moving = move();
         try {
             Conditions.until(MovingNode.LIMIT, "the copy begins", () -> isPrecopied(a));
             LockSupport.parkNanos(Duration.ofSeconds(2).toNanos());
@@ -220,5 +216,52 @@ class PodRoundsIT {
         assertEquals(0, a.move("1/server", b).exitCode());
         requireAnswers();
         requireRightMemory(b);
+    }
+
+    /** Its target still removes what the failed copy has left when it is asked again. */
+    @Test
+    @Tag("soak")
+    void shouldBeStreamedToTheSameTargetWhenTheCopyFails() throws Exception {
+        begin();
+        Process moving = move();
+        try {
+            Conditions.until(MovingNode.LIMIT, "the copy begins", () -> isPrecopied(a));
+            LockSupport.parkNanos(Duration.ofSeconds(2).toNanos());
+            b.run("sh", "-c", "pkill -KILL -f '[p]pmr-pages target.*" + b.folder() + "'");
+            assertTrue(moving.waitFor(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS));
+            assertEquals(0, moving.exitValue(), a.source().logEnd(20));
+        } finally {
+            moving.destroyForcibly().waitFor();
+        }
+        requireAnswers();
+        requireRightMemory(b);
+    }
+
+    /** It is no descendant of the pod's init, so it would not be moved. */
+    @Test
+    @Tag("soak")
+    void shouldWaitWithRoundsForTheEndOfACommandInThePod() throws Exception {
+        begin();
+        Process moving = move();
+        try {
+            Conditions.until(MovingNode.LIMIT, "the copy begins", () -> isPrecopied(a));
+            PpmrCommand inside =
+                    PpmrCommand.run("pod", "exec", "--socket", a.socket().toString(), "1/server", "--", "sleep", "15");
+            assertEquals(0, inside.exitCode(), inside.said());
+            assertTrue(moving.waitFor(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS));
+            assertEquals(0, moving.exitValue(), a.source().logEnd(20));
+        } finally {
+            moving.destroyForcibly().waitFor();
+        }
+        requireAnswers();
+        requireRightMemory(b);
+    }
+
+    private static Process move() throws IOException {
+        return new ProcessBuilder(PpmrCommand.words(
+                        "migrate", "--socket", a.socket().toString(), "1/server", "--to", b.endpoint()))
+                .redirectErrorStream(true)
+                .redirectOutput(testbed.folder().resolve("moving.log").toFile())
+                .start();
     }
 }

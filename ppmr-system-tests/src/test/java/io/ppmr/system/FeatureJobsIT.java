@@ -144,7 +144,11 @@ class FeatureJobsIT {
                 drawn.ranks(), drawn.features().stream().map(JobFeature::word).toList())) {
             MigrationReport report = nodes.migrate(drawn.ranks() == 1 ? "one" : "two");
             String what = "seed " + seed + " " + drawn + ": " + report.outcome() + " " + report.reason();
-            job.requireTurns();
+            try {
+                job.requireTurns();
+            } catch (AssertionError e) {
+                throw new AssertionError(e.getMessage() + "; " + what, e);
+            }
             if (drawn.moves()) {
                 return report.outcome() == Outcome.COMMITTED ? Optional.empty() : Optional.of(what);
             }

@@ -21,6 +21,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -197,6 +198,44 @@ class PreCopyIT {
                     report.pages().startsWith("streamed: ") && report.pages().contains("an earlier attempt failed"),
                     report.pages());
             requireRight(job, report.ranks().get(0).pids().get(0));
+        }
+    }
+
+    /** A process that was forked from the filling one, and keeps its memory, would have it a second time. */
+    @Test
+    void shouldHoldTheStoreOnceWhileTheCopyIsFilled() throws Exception {
+        Checkpointer criu = CriuJob.criu(PagePolicy.PRECOPIED);
+        try (ServicePair pair = new ServicePair(directory, options(criu));
+                CriuJob job = start(10, 200, 50)) {
+            CompletableFuture<MigrationReport> moved = move(job, pair, criu, new Cancellation());
+            long mostKib = 0;
+            while (!moved.isDone()) {
+                mostKib = Math.max(mostKib, holderKib());
+                LockSupport.parkNanos(2_000_000);
+            }
+            MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
+            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+            assertTrue(mostKib > 0 && mostKib < 32 << 10, "the holder had " + mostKib + " KiB");
+            requireRight(job, report.ranks().get(0).pids().get(0));
+        }
+    }
+
+    /** Returns the anonymous memory of the process that holds the copies' descriptors; 0 if there is none. */
+    private static long holderKib() {
+        try (Stream<ProcessHandle> all = ProcessHandle.allProcesses()) {
+            return all.map(process -> status(process.pid()))
+                    .filter(status -> status.contains("\tppmr-holder\n"))
+                    .mapToLong(status -> Long.parseLong(status.replaceAll("(?s).*RssAnon:\\s*(\\d+) kB.*", "$1")))
+                    .max()
+                    .orElse(0);
+        }
+    }
+
+    private static String status(long pid) {
+        try {
+            return Files.readString(Path.of("/proc/" + pid + "/status"));
+        } catch (IOException gone) {
+            return "";
         }
     }
 

@@ -231,6 +231,16 @@ final class Attempt {
         return begun;
     }
 
+    /** Returns true if further rounds may be made after the copy ended: nobody has named a time for the migration. */
+    boolean mayCopyAgain() {
+        return rounds.isPresent() && choice.rule().untilNs().isEmpty();
+    }
+
+    /** Orders another round after the copy ended, since the job cannot be stopped yet. */
+    void copyAgain() {
+        rounds.ifPresent(PreCopyRounds::again);
+    }
+
     /** Returns the state of the copy of the running ranks' memory. Does not block. */
     PreCopyState checkPreCopy() throws CheckpointException {
         if (hasWriteFailed()) {

@@ -11,6 +11,7 @@ import io.ppmr.migration.source.PreCopyRounds.PreCopyState;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -38,6 +39,11 @@ final class OrderedAttempts implements Attempts {
         void paused();
     }
 
+    /** The time for which an obstacle may pass that the last look at a computing job has found. */
+    private static final Duration OBSTACLE_LIMIT = Duration.ofSeconds(30);
+
+    private static final Duration OBSTACLE_LOOK = Duration.ofSeconds(2);
+
     private final Attempt.MigrationContext context;
     private final String id;
     private final SourceContext service;
@@ -60,6 +66,16 @@ final class OrderedAttempts implements Attempts {
     private boolean precopying;
     /** The copy failed at this node. */
     private boolean copyFailed;
+    /** The job computed while an attempt copied its memory, and was not inspected since. */
+    private boolean hasComputed;
+    /** An obstacle was found, and may pass until then. */
+    private boolean isObstacleFound;
+
+    private long obstacleEndNs;
+    /** Another round follows at that time. */
+    private boolean isRoundDue;
+
+    private long nextRoundNs;
 
     private String chosenPages = "";
 
@@ -136,8 +152,14 @@ final class OrderedAttempts implements Attempts {
             chosenPages = record.pages();
             record.setExpectedBytes(OriginalRanks.imageBytes(originals.trees()));
             precopying = true;
+            hasComputed = true;
+            isObstacleFound = false;
+            isRoundDue = false;
             moving = true;
             return;
+        }
+        if (hasComputed && isUntouched()) {
+            inspectAgain();
         }
         stopJob(next);
     }
@@ -235,22 +257,52 @@ final class OrderedAttempts implements Attempts {
             events.failed(number, failure.get());
             return;
         }
+        if (isRoundDue) {
+            if (System.nanoTime() - nextRoundNs < 0) {
+                return;
+            }
+            isRoundDue = false;
+            current.copyAgain();
+        }
         PreCopyState state = current.checkPreCopy();
         if (!state.words().isEmpty()) {
             record.pages(chosenPages + "; " + state.words());
         }
-        if (state.isEnded()) {
-            precopying = false;
-            moving = false;
+        if (state.isEnded() && !isObstructed(current)) {
             LOG.info("migration {}: the job's memory was copied while it ran: {}", id, state.words());
             service.note(new TransactionRecord.PagesChosen(id, number, record.pages()));
-            inspectAgain();
             stopJob(current);
         }
     }
 
+    /** Inspects the job. An obstacle may pass, such as a command in a pod: then another round follows. */
+    private boolean isObstructed(Attempt current) throws IOException, CheckpointException {
+        boolean passes = false;
+        try {
+            inspectAgain();
+        } catch (CheckpointException e) {
+            long nowNs = System.nanoTime();
+            obstacleEndNs = isObstacleFound ? obstacleEndNs : nowNs + OBSTACLE_LIMIT.toNanos();
+            isObstacleFound = true;
+            passes = current.mayCopyAgain() && nowNs - obstacleEndNs < 0;
+            if (!passes) {
+                throw e;
+            }
+            LOG.info("migration {}: the job is not stopped yet, and another round follows: {}", id, e.getMessage());
+            isRoundDue = true;
+            nextRoundNs = nowNs + OBSTACLE_LOOK.toNanos();
+        } finally {
+            // A failure of this inspection is no failure of the copy.
+            precopying = passes;
+            moving = passes;
+            hasComputed = passes;
+        }
+        return passes;
+    }
+
     /** Inspects the job once more, since it has computed for minutes. It is not stopped yet. */
     private void inspectAgain() throws IOException, CheckpointException {
+        hasComputed = false;
         originals.findStoppedByJobAgain();
         noteStopped();
         originals.requireReachable(context.job());

@@ -109,6 +109,11 @@ final class PreCopyRounds {
         }
     }
 
+    /** Orders another round. All rounds so far must have ended. */
+    void again() {
+        order();
+    }
+
     private void order() {
         roundNs = System.nanoTime();
         sentBeforeBytes = sentBytes.getAsLong();
