@@ -82,7 +82,7 @@ static void flush_batch(struct tracked *of, int memory, bool is_held)
     uint64_t done = read_pieces(of->pid, rounds.pieces, rounds.piece_count, &room);
     char first;
     if (done > 0 && pread(memory, &first, 1, (off_t)rounds.pieces[0].address) != 1) {
-        /* The process has ended, and another one may have had its number. */
+        /* The process ended, and another one may have had its number. */
         done = 0;
     }
     struct batch_head head = {.kind = BATCH_PAGES_OF, .pid = of->inner, .pages = (uint32_t)rounds.pages};

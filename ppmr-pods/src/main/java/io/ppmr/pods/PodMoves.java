@@ -176,8 +176,7 @@ final class PodMoves implements RankSurroundings {
     private PodRecord leaving(String move, MigrationSecret secret, ProcessIdentity init) throws IOException {
         PodRecord seen = byInit(init);
         if (!pods.take(seen)) {
-            throw new IOException(
-                    "pod " + seen.fullName() + " is being ended. Remedy: migrate what is left of the job");
+            throw new IOException("pod " + seen.fullName() + " is being ended. Remedy: migrate the rest of the job");
         }
         try {
             PodRecord pod = byInit(init);
@@ -462,7 +461,7 @@ final class PodMoves implements RankSurroundings {
         }
         Optional<String> none = runtime.whyNoBridge(pod.bridge());
         if (none.isPresent()) {
-            throw new IOException(none.get() + " any longer, so the pod would have no network. Remedy: make it again");
+            throw new IOException(none.get() + ", so the pod would have no network. Remedy: make it again");
         }
         pod.with(init, false).write(pods.folderOf(pod));
         notices.leaves(move, pod.address(), pod.move().token());

@@ -231,7 +231,7 @@ final class Attempt {
         return begun;
     }
 
-    /** Returns true if further rounds may be made after the copy ended: nobody has named a time for the migration. */
+    /** Returns true if further rounds may be made after the copy ended: the migration has no time limit. */
     boolean mayCopyAgain() {
         return rounds.isPresent() && choice.rule().untilNs().isEmpty();
     }

@@ -109,7 +109,7 @@ final class PreCopyRounds {
         }
     }
 
-    /** Orders another round. All rounds so far must have ended. */
+    /** Orders another round. The round before it must be finished. */
     void again() {
         order();
     }
