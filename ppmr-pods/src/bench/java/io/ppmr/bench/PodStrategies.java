@@ -126,7 +126,8 @@ final class PodStrategies {
         third.run("sh", "-c", "echo 200 >/proc/sys/net/ipv4/tcp_retries2");
         a.warmServices();
         b.warmServices();
-        b.startTarget();
+        // Room for the memory of a pod that is copied while it runs.
+        b.startTarget("br0", "[staging]\nlimit = \"6g\"", "[" + BridgedNode.USER + "]");
         a.startSource();
     }
 
