@@ -376,7 +376,7 @@ if grep -q '/run/ppmr/' /proc/mounts; then fail "a mount is left: $(grep /run/pp
 seen "stopped, and no mount is left"
 require_job "stop"
 
-# A controller of a cluster, whose unit has nearly none of root's rights.
+# A controller of a cluster. Its unit has two of root's capabilities.
 grep -q '^listen' /etc/ppmr/controller.toml || fail "ppmr install has put no controller.toml there"
 cat >/etc/ppmr/controller.toml <<TOML
 listen = "127.0.0.1:7413"
@@ -397,8 +397,8 @@ await 60 "the controller answers" controller_answers
 seen "ppmr-controller is ready, and ppmr nodes has an answer"
 killed=$(main_pid ppmr-controller)
 systemctl kill --kill-whom=all -s KILL ppmr-controller
-anew() { [ "$(main_pid ppmr-controller)" != "$killed" ] && systemctl is-active --quiet ppmr-controller; }
-await 150 "a killed controller starts again" anew
+controller_restarted() { [ "$(main_pid ppmr-controller)" != "$killed" ] && systemctl is-active --quiet ppmr-controller; }
+await 150 "a killed controller starts again" controller_restarted
 await 60 "the controller answers again" controller_answers
 [ "$(cluster | sort -u | wc -l)" -eq 1 ] || fail "the cluster has another name: $(cluster)"
 systemctl stop ppmr-controller || fail "systemctl stop ppmr-controller"

@@ -45,7 +45,7 @@ final class PodMoves implements RankSurroundings {
     private static final int KILL = 9;
     private static final Duration KILL_LIMIT = Duration.ofSeconds(10);
     private static final long LOOK_NS = 5_000_000;
-    /** The source waits longer for the answer. */
+    /** The time for the rest of an earlier attempt of a job to be removed. The source waits longer for the answer. */
     private static final Duration DISCARD_LIMIT = Duration.ofSeconds(15);
 
     private static final long DISCARD_LOOK_NS = 100_000_000;
@@ -239,8 +239,9 @@ final class PodMoves implements RankSurroundings {
     public List<Finding> findings(Collection<PodFacts> job) {
         try {
             Map<PodFacts, List<String>> reasons = new LinkedHashMap<>();
+            long endNs = System.nanoTime() + DISCARD_LIMIT.toNanos();
             for (PodFacts pod : job) {
-                reasons.put(pod, reasonsAgainst(pod));
+                reasons.put(pod, reasonsAgainst(pod, endNs));
             }
             addThoseOfNetworks(reasons);
             List<Finding> findings = new ArrayList<>();
@@ -259,7 +260,7 @@ final class PodMoves implements RankSurroundings {
         }
     }
 
-    private List<String> reasonsAgainst(PodFacts pod) throws IOException {
+    private List<String> reasonsAgainst(PodFacts pod, long endNs) throws IOException {
         Optional<Ipv4Address> address = Ipv4Address.parse(pod.addresses().address());
         Optional<PodTemplate> found = pods.template(pod.specification().template());
         if (found.isEmpty()
@@ -307,7 +308,7 @@ final class PodMoves implements RankSurroundings {
         } catch (RequestException e) {
             reasons.add(e.getMessage());
         }
-        taken(pod).ifPresent(reasons::add);
+        taken(pod, endNs).ifPresent(reasons::add);
         Optional<String> none = runtime.whyNoBridge(template.network().bridge());
         if (none.isPresent()) {
             reasons.add(
@@ -316,9 +317,12 @@ final class PodMoves implements RankSurroundings {
         return reasons;
     }
 
-    /** Waits for the end of a copy that an attempt of a migration brings, which may be the one before this. */
-    private Optional<String> taken(PodFacts pod) throws IOException {
-        long endNs = System.nanoTime() + DISCARD_LIMIT.toNanos();
+    /**
+     * Waits for the end of a copy that an attempt of a migration brings, which may be the one before this.
+     *
+     * @param endNs the end of the wait, the same for all pods of a job
+     */
+    private Optional<String> taken(PodFacts pod, long endNs) throws IOException {
         Optional<PodRecord> other = holderOf(pod);
         while (other.filter(PodRecord::arrives).isPresent() && System.nanoTime() - endNs < 0) {
             LockSupport.parkNanos(DISCARD_LOOK_NS);

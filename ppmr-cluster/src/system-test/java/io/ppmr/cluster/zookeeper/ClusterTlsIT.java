@@ -247,9 +247,26 @@ class ClusterTlsIT {
     }
 
     @Test
+    void shouldJoinWhenAServiceHasTheKeysOfThePage() throws Exception {
+        ServiceProcess target =
+                target("with-tls", """
+                tls = "%s"
+                tls_authorities = "%s"
+                """.formatted(folder.resolve("node.pem"), folder.resolve("authority.pem")));
+        Conditions.until(LIMIT, "the service joins", () -> target.log().contains("this service is in cluster"));
+    }
+
+    @Test
     void shouldNameTheKeysWhenAServiceDoesNotUseTls() throws Exception {
-        Path own = testbed.folder("service");
-        ServiceProcess target = testbed.add(ServiceProcess.start(
+        ServiceProcess target = target("without-tls", "");
+        Conditions.until(LIMIT, "the service names the keys", () -> target.log()
+                .contains("accept TLS alone. Remedy: name cluster.tls and cluster.tls_authorities"));
+    }
+
+    /** @param keys further keys of its cluster */
+    private static ServiceProcess target(String name, String keys) throws Exception {
+        Path own = testbed.folder(name);
+        return testbed.add(ServiceProcess.start(
                 "target",
                 own,
                 """
@@ -261,11 +278,15 @@ class ClusterTlsIT {
                 unknown_users = true
                 [cluster]
                 controllers = ["127.0.0.1:%d"]
+                %s
                 [pool]
                 size = "4m"
-                """.formatted(FreePorts.one(), folder.resolve("key"), own.resolve("target.sock"), QUESTION_PORTS.get(0))
+                """.formatted(
+                                        FreePorts.one(),
+                                        folder.resolve("key"),
+                                        own.resolve("target.sock"),
+                                        QUESTION_PORTS.get(0),
+                                        keys)
                         + ClusterNodes.noCheckpointer()));
-        Conditions.until(LIMIT, "the service names the keys", () -> target.log()
-                .contains("accept TLS alone. Remedy: name cluster.tls and cluster.tls_authorities"));
     }
 }
