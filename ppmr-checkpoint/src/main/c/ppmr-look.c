@@ -25,6 +25,8 @@
  *                  Then "end" or "error ERRNO".
  *   w GID NAME     whether a file of that group may be made at NAME, or replace the user's own: "room DEVICE BYTES TAKEN"
  *                  with the free space of its filesystem, and 1 if that file exists, or "error ERRNO". No link is followed.
+ *   u FIRST NAME   whether a socket of any process is bound to the file: "yes", or "error ECONNREFUSED". A datagram socket is
+ *                  connected for that, which a server does not notice, unix(7).
  *   f PID FD       flushes a process's file to its disk or server: "found" with the file's length, or "error ERRNO".
  *
  * A second process watches the answering one, and kills it as soon as the client's end of standard input is closed.
@@ -47,10 +49,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
@@ -535,6 +539,27 @@ static void access_to(void)
         print_error(errno);
 }
 
+/* A bound socket of another type answers EPROTOTYPE. The link is a name of any file that fits into an address. */
+static void bound_to(void)
+{
+    int which;
+    int found = find(&which);
+    if (found < 0) {
+        print_error(errno);
+        return;
+    }
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d", found);
+    int trial = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (trial >= 0 && (connect(trial, (struct sockaddr *)&address, sizeof address) == 0 || errno == EPROTOTYPE))
+        printf("yes\n");
+    else
+        print_error(errno);
+    if (trial >= 0)
+        close(trial);
+    close(found);
+}
+
 /* Watches the answering process, and ends as it does. Kills it when its client is gone. */
 static int watch(pid_t answers)
 {
@@ -581,7 +606,7 @@ int main(int argc, char **argv)
                 return 1;
             continue;
         }
-        if (strchr(flushes ? "f" : "slycdanrw", letter) == NULL || letter == '\0' || !read_text(first) || !read_text(name))
+        if (strchr(flushes ? "f" : "slycdanrwu", letter) == NULL || letter == '\0' || !read_text(first) || !read_text(name))
             return 2;
         errno = 0;
         if (strlen(first) >= PATH_BYTES - 1 || strlen(name) >= PATH_BYTES - 1)
@@ -598,6 +623,8 @@ int main(int argc, char **argv)
             runs_of();
         else if (letter == 'w')
             room_at();
+        else if (letter == 'u')
+            bound_to();
         else
             status_of(letter != 's', letter == 'y');
         /* Flush now, so that the caller knows which file does not answer. */

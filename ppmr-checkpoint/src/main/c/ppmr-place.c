@@ -16,6 +16,9 @@
  *   v                            "placed" if each still has its name
  *   u                            undoes it: replaced files get their names again, and the new files are removed. "undone"
  *   f                            removes the replaced files. "finished"
+ *   k                            gives each path, which is the name of a Unix socket, the temporary name, too. "kept"
+ *   b                            gives each of these sockets its first name again, if it lost that. "back"
+ *   d                            removes the temporary names of these sockets. "dropped"
  *
  * On an error it answers "failed INDEX ERRNO". After a failure of p or g, their work is undone. It is also undone if
  * the input ends between the two. renameat2(2). */
@@ -474,6 +477,58 @@ static int finish(struct entry *entry)
     return 0;
 }
 
+static bool is_own_socket(const struct stat *status)
+{
+    return S_ISSOCK(status->st_mode) && status->st_uid == geteuid();
+}
+
+static int keep_name(struct entry *entry)
+{
+    struct stat status;
+    if (entry->error != 0)
+        return entry->error;
+    if (!look(entry, entry->name, &status))
+        return errno;
+    if (!is_own_socket(&status))
+        return ESTALE;
+    return linkat(entry->folder, entry->name, entry->folder, entry->temporary, 0) == 0 ? 0 : errno;
+}
+
+/* Only a socket of the same user is replaced, which a copy has left there. It may be repeated. */
+static int bring_name_back(struct entry *entry)
+{
+    struct stat kept;
+    struct stat there;
+    if (entry->error != 0)
+        return entry->error;
+    if (!look(entry, entry->temporary, &kept))
+        return errno == ENOENT ? 0 : errno;
+    if (!is_own_socket(&kept))
+        return ESTALE;
+    if (!look(entry, entry->name, &there)) {
+        if (errno != ENOENT)
+            return errno;
+    } else if (there.st_ino == kept.st_ino && there.st_dev == kept.st_dev) {
+        /* rename(2) leaves two names of one file as they are. */
+        return unlinkat(entry->folder, entry->temporary, 0) == 0 ? 0 : errno;
+    } else if (!is_own_socket(&there)) {
+        return EEXIST;
+    }
+    return renameat(entry->folder, entry->temporary, entry->folder, entry->name) == 0 ? 0 : errno;
+}
+
+static int drop_name(struct entry *entry)
+{
+    struct stat kept;
+    if (entry->error != 0)
+        return entry->error;
+    if (!look(entry, entry->temporary, &kept))
+        return errno == ENOENT ? 0 : errno;
+    if (!is_own_socket(&kept))
+        return ESTALE;
+    return unlinkat(entry->folder, entry->temporary, 0) == 0 ? 0 : errno;
+}
+
 static int sync_one(struct entry *entry)
 {
     struct stat own;
@@ -551,6 +606,20 @@ int main(int argc, char **argv)
         case 'f':
             error = each(finish, false, &failed);
             answer("finished", error, failed);
+            break;
+        case 'k':
+            error = each(keep_name, true, &failed);
+            if (error != 0)
+                each(drop_name, false, &ignored);
+            answer("kept", error, failed);
+            break;
+        case 'b':
+            error = each(bring_name_back, false, &failed);
+            answer("back", error, failed);
+            break;
+        case 'd':
+            error = each(drop_name, false, &failed);
+            answer("dropped", error, failed);
             break;
         default:
             return 2;

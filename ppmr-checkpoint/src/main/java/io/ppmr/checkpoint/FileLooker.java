@@ -126,6 +126,11 @@ public final class FileLooker implements Closeable {
         return lines('a', files);
     }
 
+    /** Returns for each path whether a Unix socket of a process is bound to that file, as {@link #mayOpen}. */
+    public List<String> bound(List<Question> files) throws CheckpointException {
+        return lines('u', files);
+    }
+
     /** For a {@link #flusher}: flushes a process's file to its disk or server, and returns its length after that. */
     public String flush(int pid, String descriptor) throws CheckpointException {
         return lines('f', List.of(new Question(Integer.toString(pid), descriptor)))

@@ -146,6 +146,21 @@ public final class FilePlacer implements Closeable {
         require('f', "finished");
     }
 
+    /** Gives each socket the temporary name, too. */
+    void keepNames() throws CheckpointException {
+        require('k', "kept");
+    }
+
+    /** Gives each socket its first name again, and removes the temporary one. */
+    void bringNamesBack() throws CheckpointException {
+        require('b', "back");
+    }
+
+    /** Removes the temporary names of the sockets. */
+    void dropNames() throws CheckpointException {
+        require('d', "dropped");
+    }
+
     private Duration answerLimit() {
         return ANSWER_LIMIT.plus(FILE_LIMIT.multipliedBy(placement.entries().size()));
     }

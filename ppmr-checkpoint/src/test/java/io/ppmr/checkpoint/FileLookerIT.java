@@ -11,8 +11,11 @@ import io.ppmr.checkpoint.files.FileFacts;
 import io.ppmr.linux.Command;
 import java.io.File;
 import java.io.IOException;
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.channels.ServerSocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -365,5 +368,26 @@ class FileLookerIT {
 
     private static boolean haveEnded(List<ProcessHandle> processes) {
         return processes.stream().noneMatch(ProcessHandle::isAlive);
+    }
+
+    @Test
+    void shouldTellWhetherASocketsNameIsInUse() throws Exception {
+        Path served = folder.resolve("served");
+        Path left = folder.resolve("left");
+        Path file = Files.writeString(folder.resolve("file"), "1");
+        try (ServerSocketChannel server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
+                FileLooker looker = looker()) {
+            server.bind(UnixDomainSocketAddress.of(served));
+            try (ServerSocketChannel ended = ServerSocketChannel.open(StandardProtocolFamily.UNIX)) {
+                ended.bind(UnixDomainSocketAddress.of(left));
+            }
+            for (Path one : List.of(served, left)) {
+                Files.setPosixFilePermissions(one, PosixFilePermissions.fromString("rwxrwxrwx"));
+            }
+            List<String> lines = looker.bound(List.of(at(served), at(left), at(file), at(folder.resolve("none"))));
+            assertEquals(List.of("yes", "error 111", "error 13", "error 2"), lines);
+            server.configureBlocking(false);
+            assertEquals(null, server.accept(), "the server noticed the look");
+        }
     }
 }

@@ -280,4 +280,69 @@ class FilePlacerIT {
         assertEquals("newer\n", Files.readString(folder.resolve("b")));
         assertTrue(Files.exists(folder.resolve(".ppmr-m-1.1.0.0"), LinkOption.NOFOLLOW_LINKS));
     }
+
+    private void bind(String name) throws Exception {
+        asUser("perl -e 'use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0); bind(S, sockaddr_un(q(folder/" + name
+                + "))) or die'");
+    }
+
+    private Object number(String name) throws IOException {
+        return Files.getAttribute(folder.resolve(name), "unix:ino", LinkOption.NOFOLLOW_LINKS);
+    }
+
+    /** Each row has what happens to the name, and the names after that. */
+    @ParameterizedTest
+    @CsvSource({"true, true", "rm folder/s, true", "'rm folder/s; BIND', true", "'rm folder/s; echo 1 >folder/s', false"
+    })
+    void shouldGiveASocketItsNameAgain(String change, boolean back) throws Exception {
+        bind("s");
+        Object before = number("s");
+        KeptNames names = new KeptNames(root, "m-1", PROGRAMS);
+        names.keep(1, 0, USER, List.of(folder + "/s"));
+        assertEquals(List.of(".ppmr-m-1.1.0.0", "s"), names(folder));
+        asUser(change.replace("; BIND", ""));
+        if (change.endsWith("BIND")) {
+            bind("s");
+        }
+        new KeptNames(root, "m-1", PROGRAMS).bringBack();
+        assertEquals(back, before.equals(number("s")));
+        assertEquals(back ? List.of("s") : List.of(".ppmr-m-1.1.0.0", "s"), names(folder));
+        assertEquals(!back, names(root).contains("names-m-1.1.0"));
+    }
+
+    @Test
+    void shouldRemoveTheSecondNamesOfThatMigrationAlone() throws Exception {
+        bind("s");
+        bind("t");
+        KeptNames names = new KeptNames(root, "m-1", PROGRAMS);
+        names.keep(1, 0, USER, List.of(folder + "/s"));
+        names.keep(2, 0, USER, List.of(folder + "/s"));
+        names.keep(1, 1, USER, List.of(folder + "/t"));
+        new KeptNames(root, "m-11", PROGRAMS).drop();
+        assertEquals(List.of(".ppmr-m-1.1.1.0", ".ppmr-m-1.2.0.0", "s", "t"), names(folder));
+        names.drop();
+        assertEquals(List.of("s", "t"), names(folder));
+        assertEquals(List.of("elsewhere", "folder"), names(root));
+    }
+
+    /** Each row has the user's change before the names are kept. */
+    @ParameterizedTest
+    @CsvSource({
+        "rm folder/s",
+        "'rm folder/s; ln -s ../elsewhere/secret folder/s'",
+        "'rm folder/s; ln elsewhere/secret folder/s'",
+        "'mv folder moved; ln -s elsewhere folder'",
+        "'ln elsewhere/secret folder/.ppmr-m-1.1.0.0'",
+    })
+    void shouldKeepNoNameButThatOfTheUsersSocket(String attack) throws Exception {
+        bind("s");
+        asUser("echo secret >elsewhere/secret; " + attack);
+        List<String> before = names(folder);
+        KeptNames names = new KeptNames(root, "m-1", PROGRAMS);
+        assertThrows(CheckpointException.class, () -> names.keep(1, 0, USER, List.of(folder + "/s")));
+        names.bringBack();
+        names.drop();
+        assertEquals(before, names(folder));
+        assertEquals("secret\n", Files.readString(elsewhere.resolve("secret")));
+    }
 }

@@ -30,6 +30,9 @@ public final class BorrowedSocket implements AutoCloseable {
     private static final int IPV6_OFFSET = 8;
     private static final int IPV6_BYTES = 16;
 
+    /** SIOCUNIXFILE. */
+    private static final long NAME_FILE = 0x89e0;
+
     private final BorrowedDescriptor descriptor;
 
     private BorrowedSocket(BorrowedDescriptor descriptor) {
@@ -93,6 +96,23 @@ public final class BorrowedSocket implements AutoCloseable {
         return family == LibC.INTERNET || family == INTERNET_6
                 ? Optional.of(new InetSocketAddress(InetAddress.getByAddress(bytes), port))
                 : Optional.empty();
+    }
+
+    /**
+     * Returns the path of the file that a Unix socket is bound to, unix(7), as its mount namespace shows it. The path
+     * is absolute and without links, one character for each byte. Empty if there is none, or the kernel does not show
+     * it (before Linux 4.20).
+     */
+    public Optional<String> boundPath() throws IOException {
+        int file = LibC.CALLS.ioctl(descriptor.number(), NAME_FILE, 0);
+        if (file < 0) {
+            return Optional.empty();
+        }
+        try {
+            return ProcFiles.link("/proc/self/fd/" + file);
+        } finally {
+            LibC.CALLS.close(file);
+        }
     }
 
     /** Shuts down both directions of the connection, for all processes that share the socket; shutdown(2). */

@@ -57,6 +57,7 @@ public record FileFacts(
     private static final int CHARACTER_DEVICE = 0020000;
     private static final int BLOCK_DEVICE = 0060000;
     private static final int REGULAR = 0100000;
+    private static final int SOCKET = 0140000;
 
     private static final long PROC = 0x9fa0;
     private static final long DEVPTS = 0x1cd1;
@@ -157,6 +158,10 @@ public record FileFacts(
 
     public boolean isDirectory() {
         return (mode & TYPE) == DIRECTORY;
+    }
+
+    public boolean isSocket() {
+        return (mode & TYPE) == SOCKET;
     }
 
     public boolean isDevice() {

@@ -23,8 +23,16 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
     private static final Pattern OF_PROCESS = Pattern.compile("/proc/(\\d{1,10})(/.*)?", Pattern.DOTALL);
     private static final int MISSING = 2;
     private static final int DENIED = 13;
+    /** ECONNREFUSED. */
+    private static final int UNBOUND = 111;
+
+    private static final String OWN_NAME =
+            "have the job bind its socket to another name, or remove that file at the" + " target";
     /** Maximum length of a moved file. Every filesystem in use supports larger ones, and the file may have holes. */
     private static final long LONGEST_CARRIED_BYTES = 1L << 40;
+
+    /** The answer for a socket that a process has. */
+    private static final String YES = "yes";
 
     private static final String SHARE = "share the folder between both nodes";
     private static final String SAME = "have the same on both nodes, or " + SHARE;
@@ -41,6 +49,9 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
 
     /** Each node has its own file, so their contents must be compared. */
     public record CompareContent() implements FileDecision {}
+
+    /** The target has a Unix socket of the same user with that name, which a process may have. */
+    public record CompareBound() implements FileDecision {}
 
     /**
      * The file moves with the job.
@@ -235,6 +246,43 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
         }
         return carried(rank, file, facts, true)
                 .orElseGet(() -> refused(rank, file, "and the target's own file of that name has other content", SAME));
+    }
+
+    /**
+     * Compares the files of both nodes with the name of a job's Unix socket. A restart removes that of the target. So
+     * it must be the socket's own, or one that no process has.
+     *
+     * @param here facts of the socket's file here, or empty if the name leads to no or another file
+     */
+    public FileDecision compareNames(int rank, OpenedFile file, Optional<FileFacts> here, FileFacts there) {
+        if (here.isPresent() && here.get().isSameObject(there, sameKernel)) {
+            return new Same(true);
+        }
+        if (!there.isSocket() || there.uid() != uid) {
+            return refused(
+                    rank, file, "and the target has another file of that name, which the copy would remove", OWN_NAME);
+        }
+        return new CompareBound();
+    }
+
+    /** Decides from the target's answer whether a process there has the socket of that name. */
+    public FileDecision boundThere(int rank, OpenedFile file, String answer) {
+        int error = FileFacts.error(answer);
+        if (error == UNBOUND || error == MISSING) {
+            return FINE;
+        }
+        return answer.equals(YES)
+                ? refused(
+                        rank,
+                        file,
+                        "and a process at the target has a socket of that name, which the copy would take from it",
+                        OWN_NAME)
+                : unseen(rank, file, error, true);
+    }
+
+    /** Decides about the name of a socket whose folder the target lacks. */
+    public FileDecision missingFolder(int rank, OpenedFile file) {
+        return refused(rank, file, "and that folder is missing at the target", "make it there, or " + SHARE);
     }
 
     private static String shown(FileFacts file) {

@@ -34,6 +34,11 @@ public record OpenedFile(
         return path.endsWith(UNNAMED);
     }
 
+    /** Returns the path without the kernel's mark of a removed name. */
+    public String pathBefore() {
+        return seemsUnnamed() ? path.substring(0, path.length() - UNNAMED.length()) : path;
+    }
+
     /**
      * Returns the path of the file for another node.
      *

@@ -183,6 +183,9 @@ public final class OpenedFiles {
 
     /** Returns true if the process still has the file at that place. */
     public static boolean isStillThere(OpenedFile file) throws IOException {
+        if (BoundNames.isOne(file)) {
+            return BoundNames.isStillThere(file);
+        }
         if (file.link().startsWith("/proc/")) {
             return ProcFiles.link(file.link()).filter(file.path()::equals).isPresent();
         }

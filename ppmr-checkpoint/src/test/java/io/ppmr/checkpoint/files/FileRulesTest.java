@@ -215,4 +215,44 @@ class FileRulesTest {
         assertThrows(IllegalArgumentException.class, () -> new PathPatterns(List.of("local/*")));
         assertThrows(IllegalArgumentException.class, () -> new PathPatterns(List.of("/local/../etc/*")));
     }
+
+    private static final OpenedFile NAME =
+            new OpenedFile(5, "job", "the name of socket 7", "", "/data/s", "77", false, false, false);
+
+    @Test
+    void shouldTellWhetherARestartWouldRemoveAnothersFile() {
+        FileFacts here = facts(EXT, "1:aa", "140755", 0, "8:1");
+        FileFacts shared = facts(NFS, "1:aa", "140755", 0, "0:7");
+        assertTrue(assertInstanceOf(Same.class, TWO_NODES.compareNames(0, NAME, Optional.of(shared), shared))
+                .shared());
+        assertTrue(assertInstanceOf(Same.class, ONE_KERNEL.compareNames(0, NAME, Optional.of(here), here))
+                .shared());
+        assertInstanceOf(FileRules.CompareBound.class, TWO_NODES.compareNames(0, NAME, Optional.of(here), here));
+        String other =
+                reason(TWO_NODES.compareNames(0, NAME, Optional.of(here), facts(EXT, "1:aa", "100755", 0, "8:1")));
+        assertTrue(other.startsWith("PID 5 (job) has /data/s as the name of socket 7, and the target has"), other);
+        FileFacts foreign = FileFacts.parse(
+                        "found 2 ef53 1:aa 140755 1001 1000 0 0:0 1 77 8:1 1.000000000 1.000000000 0")
+                .orElseThrow();
+        assertInstanceOf(Refused.class, TWO_NODES.compareNames(0, NAME, Optional.of(here), foreign));
+        assertInstanceOf(Refused.class, ONE_KERNEL.compareNames(0, NAME, Optional.empty(), foreign));
+        assertInstanceOf(FileRules.CompareBound.class, ONE_KERNEL.compareNames(0, NAME, Optional.empty(), here));
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "error 111, ''",
+        "error 2, ''",
+        "yes, a process at the target has a socket of that name",
+        "error 13, cannot access at the target: Permission denied",
+        "anything, cannot access at the target",
+    })
+    void shouldTakeANameOnlyFromASocketThatNobodyHas(String answer, String why) {
+        FileDecision verdict = TWO_NODES.boundThere(0, NAME, answer);
+        if (why.isEmpty()) {
+            assertInstanceOf(Same.class, verdict);
+        } else {
+            assertTrue(reason(verdict).contains(why), reason(verdict));
+        }
+    }
 }

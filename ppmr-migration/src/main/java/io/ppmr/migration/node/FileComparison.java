@@ -118,6 +118,7 @@ public final class FileComparison {
     /** Digests of the paths of writable files that are one object at both nodes. */
     private final Set<ByteBuffer> shared = new HashSet<>();
 
+    private final NameComparison names;
     private final Cargo cargo;
     private boolean held;
 
@@ -152,6 +153,11 @@ public final class FileComparison {
         this.compared = compared;
         this.peer = peer;
         this.processes = processes;
+        this.names = new NameComparison(
+                looker,
+                compared,
+                (kind, paths) -> ask(kind, paths, FileLooker.ANSWER_LIMIT.multipliedBy(2)),
+                there -> rules(there.equals(kernel())));
     }
 
     /**
@@ -177,6 +183,9 @@ public final class FileComparison {
         }
         evaluateCarried();
         List<Refusal> left = new ArrayList<>();
+        for (Map.Entry<Integer, List<ProcessIdentity>> tree : trees.entrySet()) {
+            left.addAll(names.compare(tree.getKey(), tree.getValue()));
+        }
         for (FoundRefusal one : found) {
             if (OpenedFiles.isStillThere(one.file().file())) {
                 left.add(one.refusal());
@@ -527,6 +536,21 @@ public final class FileComparison {
             }
         }
         return Optional.empty();
+    }
+
+    /** Returns true if a rank has a Unix socket with a name. Call it before the ranks are stopped. */
+    public boolean hasNames() {
+        return names.hasAny();
+    }
+
+    /**
+     * Returns the names of a rank's Unix sockets that both nodes share. The rank was just stopped, and its image is not
+     * begun. Throws if it has a name that was not compared. Several threads may call it, one after the other.
+     *
+     * @param rank its processes
+     */
+    public synchronized List<String> sharedNames(List<ProcessIdentity> rank) throws IOException, CheckpointException {
+        return names.shared(rank);
     }
 
     /** Returns true if a rank writes to shared files. Call it before the ranks are stopped. */

@@ -297,7 +297,7 @@ final class Attempt {
                             settings.limits().checkpointDeadline(),
                             originals.stoppedByJob(rank),
                             Optional.ofNullable(pods.get(rank)),
-                            sessions.get(place).lengthsWhenStopped(),
+                            sessions.get(place).workWhenStopped(rank),
                             Optional.empty()));
         }
         return tasks;

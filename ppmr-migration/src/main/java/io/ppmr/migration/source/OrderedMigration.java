@@ -40,7 +40,8 @@ final class OrderedMigration {
         requireRanks(job);
         SourceSettings settings = service.settings();
         Preparation preparation = new Preparation(() -> cancellation.reason().isPresent());
-        OriginalRanks originals = OriginalRanks.of(id, service.processes(), service.surroundings(), job);
+        OriginalRanks originals =
+                OriginalRanks.of(id, service.processes(), service.surroundings(), service.names(id), job);
         originals.requireReachable(job);
         if (job.notes().hooks().suspend().isEmpty()) {
             originals.requireMovable(job, settings, preparation);

@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Enclosure;
 import io.ppmr.checkpoint.FrozenCgroups;
 import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.KeptNames;
 import io.ppmr.checkpoint.OrphanedCommand;
 import io.ppmr.checkpoint.ProcessPrivileges;
 import io.ppmr.checkpoint.ProcessSnapshot;
@@ -53,6 +54,7 @@ final class OriginalRanks {
     private final String migrationId;
     private final ProcessTable processes;
     private final RankSurroundings surroundings;
+    private final KeptNames names;
     private final Map<Integer, ProcessIdentity> roots;
     private final Map<Integer, HeldRank> held = new LinkedHashMap<>();
     /** A copy of {@link #held} for other threads. */
@@ -87,15 +89,18 @@ final class OriginalRanks {
             String migrationId,
             ProcessTable processes,
             RankSurroundings surroundings,
+            KeptNames names,
             Map<Integer, ProcessIdentity> roots) {
         this.migrationId = migrationId;
         this.processes = processes;
         this.surroundings = surroundings;
+        this.names = names;
         this.roots = new LinkedHashMap<>(roots);
     }
 
     /** Returns the present processes of a job. Throws if one does not exist or belongs to another user. */
-    static OriginalRanks of(String migrationId, ProcessTable processes, RankSurroundings surroundings, Job job)
+    static OriginalRanks of(
+            String migrationId, ProcessTable processes, RankSurroundings surroundings, KeptNames names, Job job)
             throws CheckpointException {
         Map<Integer, ProcessIdentity> roots = new LinkedHashMap<>();
         for (Job.RankProcess rank : job.ranks()) {
@@ -103,7 +108,7 @@ final class OriginalRanks {
             processes.requireOwner(root, job.user());
             roots.put(rank.rank(), root);
         }
-        return new OriginalRanks(migrationId, processes, surroundings, roots);
+        return new OriginalRanks(migrationId, processes, surroundings, names, roots);
     }
 
     /** Throws, with the cause and the remedy, if one of the ranks is where its checkpointer must not go. */
@@ -169,6 +174,7 @@ final class OriginalRanks {
             String migrationId,
             ProcessTable processes,
             RankSurroundings surroundings,
+            KeptNames names,
             Path workDirectory,
             List<PlannedRank> ranks,
             List<TransactionRecord> records) {
@@ -180,7 +186,7 @@ final class OriginalRanks {
             List<ProcessIdentity> stopped = TransactionRecord.JobStopped.of(records, 0, rank.rank());
             held.put(rank.rank(), HeldRank.recorded(rank.rank(), rank.processes(), stopped, now));
         }
-        OriginalRanks originals = new OriginalRanks(migrationId, processes, surroundings, roots);
+        OriginalRanks originals = new OriginalRanks(migrationId, processes, surroundings, names, roots);
         originals.held.putAll(held);
         originals.heldNow = List.copyOf(held.values());
         originals.recorded = true;
@@ -476,6 +482,7 @@ final class OriginalRanks {
                 return "the network link of a pod cannot be removed: " + e.getMessage();
             }
         }
+        names.drop();
         Map<Integer, String> left = HeldRank.endAll(held.values(), END_DEADLINE);
         // Processes that enter that cgroup later must run.
         thaw();
@@ -498,6 +505,7 @@ final class OriginalRanks {
     boolean release() {
         thaw();
         checks.clear();
+        names.bringBack();
         if (detached) {
             try {
                 releasePods();
@@ -530,6 +538,13 @@ final class OriginalRanks {
             }
         });
         recorded = true;
+    }
+
+    /** Removes kept names after an end in which the originals were neither killed nor continued. */
+    void dropNames() {
+        if (whyNotAlive() != null) {
+            names.drop();
+        }
     }
 
     private void logOf(int rank, String message, String why) {

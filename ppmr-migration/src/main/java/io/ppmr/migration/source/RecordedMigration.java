@@ -47,6 +47,7 @@ final class RecordedMigration {
                 id,
                 service.processes(),
                 service.surroundings(),
+                service.names(id),
                 service.settings().node().workDirectory(),
                 held,
                 records);

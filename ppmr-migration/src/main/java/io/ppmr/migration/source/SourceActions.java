@@ -170,6 +170,7 @@ final class SourceActions {
         close(links);
         attempts.close();
         if (whole) {
+            originals.dropNames();
             originals.endOrphanedCheckpoints();
         }
         WorkDirectories.removeOrWarn(hooks.workDirectory());

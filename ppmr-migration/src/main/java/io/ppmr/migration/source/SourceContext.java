@@ -3,6 +3,7 @@ package io.ppmr.migration.source;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.checkpoint.ContentDigests;
+import io.ppmr.checkpoint.KeptNames;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.migration.RankSurroundings;
@@ -65,6 +66,11 @@ record SourceContext(
     /** @param from as in {@link Connector} */
     Connector connector(InetSocketAddress target, Duration deadline, SocketAddress from) {
         return new Connector(target, settings.authenticator(), deadline, from);
+    }
+
+    /** Returns the names that a migration keeps for the sockets of its held ranks. */
+    KeptNames names(String migrationId) {
+        return new KeptNames(settings.node().workDirectory(), migrationId, programs);
     }
 
     /** Writes a history record. Migrations do not depend on the history. */

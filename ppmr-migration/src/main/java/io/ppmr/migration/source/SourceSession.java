@@ -625,15 +625,17 @@ final class SourceSession {
     }
 
     /**
-     * Returns the work for a rank once it is stopped: its shared files get the same length at both nodes. Empty if it
-     * writes to none.
+     * Returns the work for a rank once it is stopped: its shared files get the same length at both nodes, and its Unix
+     * sockets keep their names. Empty if there is none.
      */
-    Optional<WhenStopped> lengthsWhenStopped() {
-        return comparison == null || !comparison.hasSharedWrites()
+    Optional<WhenStopped> workWhenStopped(int rank) {
+        return comparison == null || !(comparison.hasSharedWrites() || comparison.hasNames())
                 ? Optional.empty()
-                : Optional.of(rank -> {
+                : Optional.of(processes -> {
                     try {
-                        comparison.requireLengths(rank, () -> FileLooker.flusher(service.programs(), isCalledOff));
+                        comparison.requireLengths(processes, () -> FileLooker.flusher(service.programs(), isCalledOff));
+                        service.names(context.migrationId())
+                                .keep(attempt, rank, job.user(), comparison.sharedNames(processes));
                     } catch (IOException e) {
                         throw new CheckpointException("the job's files cannot be compared: " + e.getMessage(), e);
                     } catch (InterruptedException e) {

@@ -136,6 +136,7 @@ final class FileAnswers implements Closeable {
             case 'l' -> looker.lookAgain(files);
             case 'c' -> contents(files, true);
             case 'd' -> contents(files, false);
+            case 'u' -> looker.bound(files);
             case 'w' -> rooms(question.paths());
             default -> throw new CheckpointException("this release does not know that kind of query");
         };

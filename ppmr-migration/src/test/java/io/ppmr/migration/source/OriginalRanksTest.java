@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.KeptNames;
+import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.Polling;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.linux.ProcessIdentity;
@@ -34,7 +36,14 @@ class OriginalRanksTest {
     private final ProcessTable table = new ProcessTable();
 
     private OriginalRanks recorded(Path directory, List<PlannedRank> ranks) {
-        return OriginalRanks.recorded("m-1", table, RankSurroundings.NONE, directory, ranks, List.of());
+        return OriginalRanks.recorded(
+                "m-1",
+                table,
+                RankSurroundings.NONE,
+                new KeptNames(directory, "m-1", new NativePrograms(directory)),
+                directory,
+                ranks,
+                List.of());
     }
 
     @Test

@@ -211,6 +211,7 @@ class SourceMigrationTest {
                 "m-1",
                 service.processes(),
                 RankSurroundings.NONE,
+                service.names("m-1"),
                 service.settings().node().workDirectory(),
                 List.of(new PlannedRank(0, "127.0.0.1:9", List.of(root))),
                 List.of());
