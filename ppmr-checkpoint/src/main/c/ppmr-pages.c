@@ -3,7 +3,8 @@
  *
  *   ppmr-pages source --images DIR --scratch DIR --root PID --pid PID [--pid PID]... -- CRIU dump ARGUMENT...
  *   ppmr-pages source --images DIR --scratch DIR --root PID --rounds START -- CRIU dump ARGUMENT...
- *   ppmr-pages target --images DIR --work DIR --pids-file FILE [--store BYTES] -- CRIU restore ARGUMENT...
+ *   ppmr-pages target --images DIR --work DIR --pids-file FILE [--store BYTES [--behind FILE --namespace own|other]]
+ *                     -- CRIU restore ARGUMENT...
  *   ppmr-pages check-rounds
  *
  * The pages are CRIU's lazy pages. `criu dump --lazy-pages` writes everything else into its images, reports that on its
@@ -29,6 +30,11 @@
  * With --rounds the processes run, and their memory is sent in rounds before they are held (rounds.h); START is the time
  * at which the root was started. With --store the target keeps these pages until it can fill the copies (store.h).
  * check-rounds succeeds if this kernel can do that.
+ *
+ * With --behind the target succeeds as soon as all pages are in the store and the restore ended. Another process of it
+ * goes on filling the copies, which may run by then (filling.h); FILE gets its number and that of the holder. If it is
+ * killed before all pages are there, the holder kills all processes of the copies' PID namespace: this program's own, or
+ * another one.
  *
  * Images are read here, and what is written into the image directory cannot be read back. So CRIU is led to write the
  * page maps and the memory maps into the scratch directory, by links of their names, and they are copied.
@@ -81,6 +87,8 @@ int main(int count, char **words)
     int root = 0;
     uint64_t root_start = 0;
     uint64_t store_bytes = 0;
+    const char *fillers = NULL;
+    const char *namespace = NULL;
     if (count < 2) {
         return usage();
     }
@@ -113,6 +121,10 @@ int main(int count, char **words)
             root_start = number_of(value);
         } else if (strcmp(words[i], "--store") == 0) {
             store_bytes = number_of(value);
+        } else if (strcmp(words[i], "--behind") == 0) {
+            fillers = value;
+        } else if (strcmp(words[i], "--namespace") == 0 && (strcmp(value, "own") == 0 || strcmp(value, "other") == 0)) {
+            namespace = value;
         } else if (strcmp(words[i], "--pid") == 0 && pid_count < MAX_PROCESSES) {
             pids[pid_count++] = pid_of(value);
         } else {
@@ -126,8 +138,11 @@ int main(int count, char **words)
     if (strcmp(mode, "source") == 0 && scratch != NULL && root > 0 && (pid_count > 0) != (root_start > 0)) {
         return run_source(images, scratch, root, root_start, pids, pid_count, command);
     }
-    if (strcmp(mode, "target") == 0 && work != NULL && pids_file != NULL) {
-        return run_target(images, work, pids_file, store_bytes, command);
+    if (strcmp(mode, "target") == 0 && work != NULL && pids_file != NULL && (fillers == NULL) == (namespace == NULL)
+        && (fillers == NULL || store_bytes > 0)) {
+        bool apart = namespace != NULL && strcmp(namespace, "other") == 0;
+        struct target_orders orders = {images, work, pids_file, fillers, apart, store_bytes};
+        return run_target(&orders, command);
     }
     return usage();
 }

@@ -70,6 +70,14 @@ struct uffd_event {
             uint64_t thread;
         } fault;
         struct {
+            uint32_t descriptor;
+        } fork;
+        struct {
+            uint64_t from;
+            uint64_t to;
+            uint64_t length;
+        } remap;
+        struct {
             uint64_t start;
             uint64_t end;
         } removed;

@@ -4,7 +4,7 @@
  *   churn-job --seed N --mib N --threads N --report FILE [--pace WRITES_PER_MS] [--children N]
  *
  * Its threads write random words of a large area; map, move, unmap, protect, grow and give back areas; swap the places of
- * areas of whole page tables; fork; and wait in epoll_wait(2). Whatever it finds wrong goes into the report's last line,
+ * areas of whole page tables; fork children that check what they have inherited; and wait in epoll_wait(2). Whatever it finds wrong goes into the report's last line,
  * and ends it with 3. The report begins with "ready" when everything is under way. SIGTERM has it check all of its memory,
  * write its counts and end with 0.
  */
@@ -335,23 +335,76 @@ static void *wait_in_epoll(void *unused)
     return NULL;
 }
 
-/* Children that live for some milliseconds, and change what they have inherited. */
+static struct writer writers[MOST_THREADS];
+
+/* What a child of fork(2) must not have: zeros (MADV_WIPEONFORK), or no memory (MADV_DONTFORK). */
+struct unshared {
+    struct area wiped;
+    struct area kept;
+};
+
+/* A writer may be between its write and its count. */
+static void check_as_child(uint64_t *state, const struct unshared *unshared)
+{
+    for (int i = 0; i < 200; i++) {
+        const struct writer *writer = &writers[next(state) % (uint64_t)thread_count];
+        size_t page = next(state) % (bytes / PAGE);
+        uint64_t found = large[word_of(writer, page)];
+        uint32_t count = writer->counts[page];
+        if (found != value_of(writer, page, count) && found != value_of(writer, page, count + 1)
+            && (count == 0 || found != value_of(writer, page, count - 1))) {
+            report(true, "wrong: a child, writer %ld, page %zu: %" PRIx64 " after %u writes", writer->number, page,
+                   found, count);
+        }
+    }
+    for (size_t i = 0; i < unshared->wiped.pages * PAGE; i += 8) {
+        if (*(const uint64_t *)(const void *)(unshared->wiped.at + i) != 0) {
+            report(true, "wrong: a child has inherited memory that is wiped");
+        }
+    }
+}
+
+static void map_unshared(struct area *area, int advice, uint64_t *state)
+{
+    map(area, state);
+    if (madvise(area->at, area->pages * PAGE, advice) != 0) {
+        report(true, "wrong: madvise: %s", strerror(errno));
+    }
+}
+
+/*
+ * Children that live for some milliseconds, check and change what they have inherited, fork a child of their own, or
+ * execute another program.
+ */
 static void *fork_children(void *unused)
 {
     (void)unused;
     uint64_t state = seed * 131;
+    struct unshared unshared;
+    map_unshared(&unshared.wiped, MADV_WIPEONFORK, &state);
+    map_unshared(&unshared.kept, MADV_DONTFORK, &state);
     while (!atomic_load(&ending)) {
+        uint64_t kind = next(&state) % 8;
         pid_t child = fork();
         if (child == 0) {
+            if (kind == 0) {
+                execl("/bin/true", "true", (char *)NULL);
+            }
+            check_as_child(&state, &unshared);
             for (int i = 0; i < 100; i++) {
                 large[next(&state) % (bytes / 8)]++;
             }
             pause_ms(3);
+            if (kind == 1 && fork() == 0) {
+                large[next(&state) % (bytes / 8)]++;
+            }
             _exit(0);
         }
         if (child > 0 && waitpid(child, NULL, 0) == child) {
             next(&state);
         }
+        check(&unshared.wiped, unshared.wiped.pages);
+        check(&unshared.kept, unshared.kept.pages);
         pause_ms(20);
     }
     return NULL;
@@ -374,7 +427,6 @@ static pthread_t start(void *(*body)(void *), void *argument)
 
 static int compute(bool is_child)
 {
-    static struct writer writers[MOST_THREADS];
     pthread_t threads[MOST_THREADS + 4];
     size_t started = 0;
     for (long i = 0; i < thread_count; i++) {

@@ -2,17 +2,24 @@
 #define _GNU_SOURCE
 #include "holder.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "../userfaultfd.h"
@@ -21,7 +28,13 @@
 enum {
     HOLDER_LOOK_NS = 20000000,
     /* Any address that every process may have: the holder copies nothing there. */
-    PROBED_ADDRESS = 1 << 30
+    PROBED_ADDRESS = 1 << 30,
+    /* Copies that fork while they are filled have more processes than were restored. */
+    MOST_HELD = 16 * MAX_PROCESSES,
+    /* New descriptors after which the holder looks for those of ended processes. */
+    PRUNED_AFTER = 64,
+    KILL_ROUNDS = 1000,
+    NAMES_BYTES = 1 << 15
 };
 
 /* The descriptors of the copies' memory. */
@@ -31,8 +44,11 @@ static struct {
     int channel;
     pid_t pid;
     bool lost;
+    /* The PID namespace of copies that run; 0 while they are held. */
+    uint64_t guarded;
     int count;
-    int descriptors[MAX_PROCESSES];
+    int since_pruned;
+    int descriptors[MOST_HELD];
 } held = {.lock = PTHREAD_MUTEX_INITIALIZER, .channel = -1};
 
 /* Whether the memory behind a descriptor is gone. The copy itself fails in any case: its source cannot be read. */
@@ -42,18 +58,74 @@ static bool is_over(int descriptor, const void *unreadable)
     return ioctl(descriptor, UFFD_COPY, &copy) != 0 && errno == ESRCH;
 }
 
+static void *unreadable_page(void)
+{
+    return mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+/* Closes the descriptors of ended processes. */
+static void prune(void)
+{
+    void *unreadable = unreadable_page();
+    int kept = 0;
+    for (int i = 0; i < held.count; i++) {
+        if (unreadable != MAP_FAILED && is_over(held.descriptors[i], unreadable)) {
+            close(held.descriptors[i]);
+        } else {
+            held.descriptors[kept++] = held.descriptors[i];
+        }
+    }
+    held.count = kept;
+    held.since_pruned = 0;
+    if (unreadable != MAP_FAILED) {
+        munmap(unreadable, PAGE);
+    }
+}
+
 /* Ends when all copies ended. */
 __attribute__((noreturn)) static void hold(void)
 {
-    void *unreadable = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     while (held.count > 0) {
-        if (unreadable != MAP_FAILED && is_over(held.descriptors[held.count - 1], unreadable)) {
-            close(held.descriptors[--held.count]);
-        } else {
-            sleep_ns(HOLDER_LOOK_NS);
-        }
+        prune();
+        sleep_ns(HOLDER_LOOK_NS);
     }
     _exit(0);
+}
+
+/* Kills the processes of the guarded namespace but this one. Returns whether there were any. */
+static bool kill_guarded(int proc)
+{
+    static char names[NAMES_BYTES];
+    char path[64];
+    bool found = false;
+    lseek(proc, 0, SEEK_SET);
+    for (long got = syscall(SYS_getdents64, proc, names, sizeof names); got > 0;
+         got = syscall(SYS_getdents64, proc, names, sizeof names)) {
+        for (long at = 0; at < got;) {
+            const struct dirent64 *entry = (const struct dirent64 *)(names + at);
+            at += entry->d_reclen;
+            long pid = strtol(entry->d_name, NULL, 10);
+            struct stat space;
+            snprintf(path, sizeof path, "%ld/ns/pid", pid);
+            /* No process in the namespace can kill a rank's init, which ends with the last process. */
+            if (pid > 1 && pid != getpid() && fstatat(proc, path, &space, 0) == 0 && space.st_ino == held.guarded) {
+                found = kill((pid_t)pid, SIGKILL) == 0 || found;
+            }
+        }
+    }
+    return found;
+}
+
+/* The copies would wait for pages that no process can bring. */
+__attribute__((noreturn)) static void end_copies(void)
+{
+    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    openlog("ppmr-pages", LOG_PID, LOG_DAEMON);
+    syslog(LOG_ERR, "the program that fills the memory of a running copy was killed, so the copy is killed, too");
+    for (int round = 0; proc >= 0 && round < KILL_ROUNDS && kill_guarded(proc); round++) {
+        sleep_ns(HOLDER_LOOK_NS / 10);
+    }
+    hold();
 }
 
 static bool is_held(int descriptor)
@@ -89,7 +161,7 @@ ssize_t receive_descriptor(int socket, uint8_t *byte, int *descriptor)
     struct iovec data = {byte, 1};
     union {
         struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int))];
+        char room[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
     } control;
     struct msghdr message = {
         .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
@@ -98,10 +170,12 @@ ssize_t receive_descriptor(int socket, uint8_t *byte, int *descriptor)
     do {
         got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     } while (got < 0 && errno == EINTR);
+    /* The sender's credentials may be there, too. */
     struct cmsghdr *head = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS
-        && head->cmsg_len == CMSG_LEN(sizeof(int))) {
-        memcpy(descriptor, CMSG_DATA(head), sizeof(int));
+    for (; head != NULL; head = CMSG_NXTHDR(&message, head)) {
+        if (head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof(int))) {
+            memcpy(descriptor, CMSG_DATA(head), sizeof(int));
+        }
     }
     return got;
 }
@@ -114,10 +188,23 @@ __attribute__((noreturn)) static void run_holder(int channel)
         uint8_t byte = 0;
         int descriptor;
         ssize_t got = receive_descriptor(channel, &byte, &descriptor);
-        if (got > 0 && descriptor >= 0 && held.count < MAX_PROCESSES) {
+        if (got > 0 && descriptor >= 0) {
+            if (++held.since_pruned >= PRUNED_AFTER || held.count == MOST_HELD) {
+                prune();
+            }
+            if (held.count == MOST_HELD) {
+                _exit(1);
+            }
             held.descriptors[held.count++] = descriptor;
+        } else if (got > 0 && byte == 'g') {
+            if (recv(channel, &held.guarded, sizeof held.guarded, MSG_WAITALL) != (ssize_t)sizeof held.guarded
+                || send(channel, &byte, 1, MSG_NOSIGNAL) != 1) {
+                _exit(1);
+            }
         } else if (got > 0) {
             _exit(byte == 'w' ? 0 : 1);
+        } else if (held.guarded != 0) {
+            end_copies();
         } else {
             close(channel);
             hold();
@@ -139,6 +226,51 @@ void start_holder(void)
     }
     close(pair[1]);
     held.channel = pair[0];
+}
+
+void release_held(int descriptor)
+{
+    pthread_mutex_lock(&held.lock);
+    for (int i = 0; i < held.count; i++) {
+        if (held.descriptors[i] == descriptor) {
+            held.descriptors[i] = held.descriptors[--held.count];
+            close(descriptor);
+        }
+    }
+    pthread_mutex_unlock(&held.lock);
+}
+
+void guard_copies(uint64_t namespace_inode)
+{
+    uint8_t byte = 'g';
+    held.guarded = namespace_inode;
+    if (send(held.channel, &byte, 1, MSG_NOSIGNAL) != 1
+        || send(held.channel, &namespace_inode, sizeof namespace_inode, MSG_NOSIGNAL) != (ssize_t)sizeof namespace_inode
+        || recv(held.channel, &byte, 1, 0) != 1) {
+        lose_holder();
+        die("the holder of the copies' memory ended");
+    }
+}
+
+void restart_holder(void)
+{
+    int pair[2];
+    make_pair(pair);
+    pthread_mutex_lock(&held.lock);
+    held.pid = fork();
+    if (held.pid == 0) {
+        close(pair[0]);
+        run_holder(pair[1]);
+    }
+    if (held.pid > 0) {
+        close(held.channel);
+        held.channel = pair[0];
+    }
+    pthread_mutex_unlock(&held.lock);
+    close(pair[1]);
+    if (held.pid < 0) {
+        die("cannot start the holder of the copies' memory again");
+    }
 }
 
 void replace_holder(void)
@@ -185,13 +317,18 @@ void share_with_holder(int descriptor)
     head->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(head), &descriptor, sizeof(int));
     pthread_mutex_lock(&held.lock);
+    if (held.count == MOST_HELD) {
+        fail("the copies have more than %d processes while they are filled", (int)MOST_HELD);
+    }
     held.descriptors[held.count++] = descriptor;
-    pthread_mutex_unlock(&held.lock);
     ssize_t sent;
     do {
         sent = sendmsg(held.channel, &message, MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
-    if (sent != 1) {
+    bool guarded = held.guarded != 0;
+    pthread_mutex_unlock(&held.lock);
+    /* A holder that is started again inherits the descriptor. */
+    if (sent != 1 && !guarded) {
         lose_holder();
         die("the holder of the copies' memory ended");
     }

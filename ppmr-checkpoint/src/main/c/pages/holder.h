@@ -19,8 +19,20 @@ void share_with_holder(int descriptor);
 /* Notes that the holder ended, so that this program's end makes a new one. */
 void lose_holder(void);
 
+/* Closes a descriptor whose memory is gone. */
+void release_held(int descriptor);
+
+/*
+ * From now on the copies may run. If this program ends before it dismisses the holder, the holder kills all processes of
+ * their PID namespace: they would never get the pages that are missing.
+ */
+void guard_copies(uint64_t namespace_inode);
+
 /* Has the holder end, which has nothing more to hold. */
 void dismiss_holder(void);
+
+/* Starts a holder again that has the same descriptors, after the one before ended while the copies run. */
+void restart_holder(void);
 
 /* Keeps the descriptors in a new holder if the first one is gone; does nothing otherwise. */
 void replace_holder(void);

@@ -15,8 +15,10 @@ enum { MAX_RUNS = 1 << 24, IMAGE_HEAD_BYTES = 8 };
 #define FIELD_VMAS 14U
 #define MAP_KIND (0x02U | 0x20U | 0x2000U | 0x40000U)
 #define MAP_LAZY (0x02U | 0x20U)
+/* madvise(2) */
+#define ADVICE_WIPE_ON_FORK 18
 
-static void add_run(struct pages *pages, uint64_t address, uint64_t count, const char *name)
+static void add_run(struct pages *pages, uint64_t address, uint64_t count, bool wiped, const char *name)
 {
     if (pages->run_count == pages->run_room) {
         if (pages->run_count >= MAX_RUNS) {
@@ -25,7 +27,7 @@ static void add_run(struct pages *pages, uint64_t address, uint64_t count, const
         pages->run_room = pages->run_room == 0 ? 256 : 2 * pages->run_room;
         pages->runs = enlarge(pages->runs, pages->run_room, sizeof *pages->runs);
     }
-    pages->runs[pages->run_count++] = (struct run){address, count, pages->total};
+    pages->runs[pages->run_count++] = (struct run){address, count, pages->total, wiped};
     pages->total += count;
 }
 
@@ -34,6 +36,7 @@ struct mapping {
     uint64_t start;
     uint64_t end;
     bool lazy;
+    bool wiped;
 };
 
 /* The mappings of a memory map, one after the other. */
@@ -66,7 +69,7 @@ static bool next_mapping(struct mappings *mappings)
     }
     uint64_t behind = mappings->now.end;
     uint64_t flags = 0;
-    mappings->now = (struct mapping){0, 0, false};
+    mappings->now = (struct mapping){0, 0, false, false};
     struct message part;
     while ((field = next_field(&vma, &value, &part)) != 0) {
         switch (field) {
@@ -78,6 +81,9 @@ static bool next_mapping(struct mappings *mappings)
             break;
         case 6:
             flags = value;
+            break;
+        case 9:
+            mappings->now.wiped = (value >> ADVICE_WIPE_ON_FORK & 1) != 0;
             break;
         default:
             break;
@@ -107,7 +113,7 @@ static void add_lazy(struct pages *pages, struct mappings *mappings, uint64_t ad
         }
         uint64_t room = (mappings->now.end - address) / PAGE;
         uint64_t part = count < room ? count : room;
-        add_run(pages, address, part, mappings->name);
+        add_run(pages, address, part, mappings->now.wiped, mappings->name);
         address += part * PAGE;
         count -= part;
     }

@@ -15,6 +15,8 @@ struct run {
     uint64_t address;
     uint64_t pages;
     uint64_t place;
+    /* Whether a child of fork(2) has zeros there (MADV_WIPEONFORK). */
+    bool wiped;
 };
 
 struct pages {

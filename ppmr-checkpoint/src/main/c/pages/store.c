@@ -86,6 +86,11 @@ void open_store(int images, uint64_t most_bytes)
     }
 }
 
+void close_rounds(void)
+{
+    close(store.stream);
+}
+
 /* Reads all of something out of the stream. */
 static void read_rounds(const struct iovec *into, int count, size_t length)
 {

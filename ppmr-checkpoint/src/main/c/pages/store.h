@@ -19,6 +19,9 @@ struct stored {
 /* Opens rounds.stream and reserves addresses for the pages. */
 void open_store(int images, uint64_t most_bytes);
 
+/* Closes rounds.stream, all of which was taken. */
+void close_rounds(void);
+
 /* Takes batches until the last one. The body of a thread. */
 void *run_store(void *unused);
 

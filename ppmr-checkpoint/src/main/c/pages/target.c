@@ -9,19 +9,26 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../namespace-record.h"
 #include "../userfaultfd.h"
 #include "batches.h"
+#include "filling.h"
 #include "holder.h"
 #include "page-maps.h"
 #include "store.h"
@@ -50,8 +57,8 @@ struct arriving {
     int descriptor;
     /* A bit for each lazy page that was copied, by its place. */
     uint8_t *copied;
-    /* What the rounds have sent of it. */
-    struct stored *stored;
+    /* Where its pages come out of the store: how it is filled. */
+    struct filling *filling;
 };
 
 static struct arriving *arriving;
@@ -61,6 +68,7 @@ static size_t arriving_count;
 static struct {
     pthread_mutex_t lock;
     struct order order;
+    int images;
     int stream;
     /* Of all processes; the last copy ends the wait of the main thread. */
     uint64_t left;
@@ -72,10 +80,17 @@ static struct {
     bool whole;
     /* The pages come out of the store, when all of them are there. */
     bool stores;
-    bool may_begin;
-    pthread_cond_t began;
+    bool stored;
+    /* The copies may run before all pages are there. */
+    bool behind;
+    bool ready;
+    /* The PID namespace of the copies, and whether it is another one than this program's. */
+    uint64_t copies;
+    bool apart;
+    int records;
+    char record[64];
     int wake[2];
-} fill = {.lock = PTHREAD_MUTEX_INITIALIZER, .began = PTHREAD_COND_INITIALIZER};
+} fill = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static pid_t restore_pid;
 
@@ -100,7 +115,10 @@ static void *watch_children(void *unused)
             }
         }
         bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        if (ended == holder_pid()) {
+        if (ended == holder_pid() && !well && __atomic_load_n(&fill.ready, __ATOMIC_ACQUIRE)) {
+            restart_holder();
+            left++;
+        } else if (ended == holder_pid()) {
             if (!__atomic_load_n(&fill.whole, __ATOMIC_ACQUIRE)) {
                 lose_holder();
                 fail("the holder of the copies' memory %s", describe(status, text, sizeof text));
@@ -202,59 +220,15 @@ static void read_stream(uint8_t *to, const struct block *block)
     }
 }
 
-/* Copies a block out of the store, whose memory it gives back. */
-static void fill_from_store(const struct block *block)
-{
-    struct arriving *to = &arriving[block->process];
-    for (size_t i = 0; i < block->count; i++) {
-        struct piece part = block->pieces[i];
-        for (uint64_t left = part.pages; left > 0; left -= part.pages) {
-            part.pages = set_part(part.address, left);
-            struct page_block *from = set_known(&to->stored->pages, part.address);
-            copy_piece(to, &part, slot_memory(from, part.address));
-            if (__atomic_sub_fetch(&from->left, (uint32_t)part.pages, __ATOMIC_ACQ_REL) == 0) {
-                give_back(from);
-            }
-            part.address += part.pages * PAGE;
-            part.place += part.pages;
-        }
-    }
-}
-
-/* Every page of the page maps must be in the store: a hole in it would read as zeros. */
-static void require_stored(void)
-{
-    for (size_t i = 0; i < arriving_count; i++) {
-        struct arriving *of = &arriving[i];
-        of->stored = stored_of(of->pages.pid);
-        for (size_t k = 0; k < of->pages.run_count; k++) {
-            const struct run *run = &of->pages.runs[k];
-            for (uint64_t done = 0; done < run->pages;) {
-                uint64_t address = run->address + done * PAGE;
-                bool present = false;
-                done += of->stored == NULL ? 0 : set_run(&of->stored->pages, address, run->pages - done, &present);
-                if (!present) {
-                    fail("page %" PRIx64 " of PID %d has not arrived", address, of->pages.pid);
-                }
-                set_find(&of->stored->pages, address)->left += (uint32_t)(run->address + done * PAGE - address) / PAGE;
-            }
-        }
-    }
-}
-
 /* Copies one block; false if there is none. */
 static bool fill_block(struct block *block, uint8_t *memory)
 {
     pthread_mutex_lock(&fill.lock);
     bool more = next_block(&fill.order, block);
-    if (more && !fill.stores) {
+    if (more) {
         read_stream(memory, block);
     }
     pthread_mutex_unlock(&fill.lock);
-    if (more && fill.stores) {
-        fill_from_store(block);
-        return true;
-    }
     const uint8_t *from = memory;
     for (size_t i = 0; more && i < block->count; i++) {
         copy_piece(&arriving[block->process], &block->pieces[i], from);
@@ -271,11 +245,6 @@ static void *run_filler(void *unused)
     if (posix_memalign((void **)&memory, PAGE, (size_t)BLOCK_PAGES * PAGE) != 0) {
         fail("no memory for the pages");
     }
-    pthread_mutex_lock(&fill.lock);
-    while (fill.stores && !fill.may_begin) {
-        pthread_cond_wait(&fill.began, &fill.lock);
-    }
-    pthread_mutex_unlock(&fill.lock);
     while (fill_block(&block, memory)) {
         continue;
     }
@@ -413,8 +382,12 @@ static void prepare(int images, struct arriving *one)
     if (one->pages.total != listed) {
         fail("%s names %" PRIu64 " lazy pages, %s %" PRIu64, name, one->pages.total, LIST_NAME, listed);
     }
-    one->copied = allocate(listed / 8 + 1, 1);
-    fill.left += listed;
+    if (fill.stores) {
+        one->filling = make_filling(&one->pages, wake_main);
+    } else {
+        one->copied = allocate(listed / 8 + 1, 1);
+        fill.left += listed;
+    }
 }
 
 static void write_pids(const char *path)
@@ -440,7 +413,8 @@ static int listen_in(const char *work_path)
     /* The path of a socket is short, and that of a directory need not be. */
     snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", work, SOCKET_NAME);
     int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (listener < 0 || (unlinkat(work, SOCKET_NAME, 0) != 0 && errno != ENOENT)
+    int named = 1;
+    if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_PASSCRED, &named, sizeof named) != 0 || (unlinkat(work, SOCKET_NAME, 0) != 0 && errno != ENOENT)
         || bind(listener, (struct sockaddr *)&address, sizeof address) != 0 || listen(listener, 1) != 0) {
         die("cannot listen at %s in %s", SOCKET_NAME, work_path);
     }
@@ -487,13 +461,61 @@ static void take_word(void)
         }
     }
     __atomic_store_n(&fill.word, true, __ATOMIC_RELEASE);
+    note_registered();
+}
+
+static uint64_t namespace_of(const char *process)
+{
+    struct stat space;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%s/ns/pid", process);
+    return stat(path, &space) == 0 ? space.st_ino : 0;
+}
+
+/*
+ * Notes the PID namespace of a process of a copy, which has sent the message. Copies of pods have one of their own. If
+ * this program dies, all processes of that namespace are killed: so it must not be this program's.
+ */
+static void note_namespace(const struct ucred *sender)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%d", (int)sender->pid);
+    uint64_t found = namespace_of(number);
+    if (found == 0 || found == namespace_of("self") || (fill.copies != 0 && fill.copies != found)) {
+        fail("a process of the copy, PID %d, is not in a PID namespace of the copy's own", (int)sender->pid);
+    }
+    fill.copies = found;
+}
+
+/* Receives a number. Process IDs come from the processes of the copy themselves. */
+static ssize_t receive_number(int connection, int32_t *number)
+{
+    struct iovec data = {number, sizeof *number};
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(struct ucred))];
+    } control;
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+    ssize_t got;
+    do {
+        got = recvmsg(connection, &message, MSG_WAITALL | MSG_CMSG_CLOEXEC);
+    } while (got < 0 && errno == EINTR);
+    struct cmsghdr *head = got == (ssize_t)sizeof *number ? CMSG_FIRSTHDR(&message) : NULL;
+    if (fill.apart && head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS && *number > 0
+        && *number != RESTORE_FINISHED) {
+        struct ucred sender;
+        memcpy(&sender, CMSG_DATA(head), sizeof sender);
+        note_namespace(&sender);
+    }
+    return got;
 }
 
 /* Takes what a process of the restore sends: its PID and its userfaultfd. False when nothing more comes. */
 static bool take_message(int connection)
 {
     int32_t pid;
-    ssize_t got = recv(connection, &pid, sizeof pid, MSG_WAITALL);
+    ssize_t got = receive_number(connection, &pid);
     if (got == 0) {
         return false;
     }
@@ -528,6 +550,9 @@ static bool take_message(int connection)
         die("the userfaultfd of PID %d cannot be used", pid);
     }
     __atomic_store_n(&of->descriptor, descriptor, __ATOMIC_RELEASE);
+    if (of->filling != NULL) {
+        give_descriptor(of->filling, descriptor);
+    }
     return true;
 }
 
@@ -538,43 +563,127 @@ static bool has_ended(void)
 
 static bool is_done(void)
 {
-    return has_ended() && fill.word && __atomic_load_n(&fill.left, __ATOMIC_ACQUIRE) == 0;
+    uint64_t left = fill.stores ? pages_left() : __atomic_load_n(&fill.left, __ATOMIC_ACQUIRE);
+    return has_ended() && fill.word && left == 0;
+}
+
+/* The descriptors that are polled, with the process of each. */
+struct polled {
+    struct pollfd *all;
+    struct arriving **streamed;
+    struct filling **filled;
+    nfds_t count;
+    size_t room;
+};
+
+static void add_polled(struct polled *polled, int descriptor, struct arriving *streamed, struct filling *filled)
+{
+    if (polled->count == polled->room) {
+        polled->room = polled->room == 0 ? 64 : 2 * polled->room;
+        polled->all = enlarge(polled->all, polled->room, sizeof *polled->all);
+        polled->streamed = enlarge(polled->streamed, polled->room, sizeof(struct arriving *));
+        polled->filled = enlarge(polled->filled, polled->room, sizeof(struct filling *));
+    }
+    polled->all[polled->count] = (struct pollfd){descriptor, POLLIN, 0};
+    polled->streamed[polled->count] = streamed;
+    polled->filled[polled->count++] = filled;
+}
+
+static void add_copies(struct polled *polled)
+{
+    for (size_t i = 0; !fill.stores && i < arriving_count; i++) {
+        if (arriving[i].descriptor >= 0) {
+            add_polled(polled, arriving[i].descriptor, &arriving[i], NULL);
+        }
+    }
+    struct filling *filled = fill.stores ? next_filling(NULL) : NULL;
+    for (; filled != NULL; filled = next_filling(filled)) {
+        if (descriptor_of(filled) >= 0) {
+            add_polled(polled, descriptor_of(filled), NULL, filled);
+        }
+    }
+}
+
+/*
+ * Holds a lock as long as the copies are filled, by which other programs recognize that. Records of ended programs are
+ * removed by the next namespace's init, which looks for the other lock. flock(2), fcntl(2).
+ */
+static void record_filling(void)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    snprintf(fill.record, sizeof fill.record, "%" PRIu64 ".filling", fill.copies);
+    fill.records = open_records(true);
+    int file = fill.records < 0
+                   ? -1
+                   : openat(fill.records, fill.record, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (file < 0 || flock(file, LOCK_EX | LOCK_NB) != 0 || fcntl(file, F_SETLK, &whole) != 0) {
+        die("%s/%s cannot be locked", RECORD_FOLDER, fill.record);
+    }
+}
+
+/* Reports to the front that the copies may run. */
+static void report_ready(int front)
+{
+    record_filling();
+    /* From now on nothing ties this program to the image filesystem. */
+    close_rounds();
+    close(fill.images);
+    if (chdir("/") != 0) {
+        die("cannot leave the image directory");
+    }
+    fill_wiped();
+    guard_copies(fill.copies);
+    let_run();
+    __atomic_store_n(&fill.ready, true, __ATOMIC_RELEASE);
+    int none = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int standard = 0; standard <= 2; standard++) {
+        if (none >= 0) {
+            dup2(none, standard);
+        }
+    }
+    if (prctl(PR_SET_PDEATHSIG, 0) != 0 || write(front, "r", 1) != 1) {
+        die("the start of the copies cannot be reported");
+    }
+    close(front);
 }
 
 /* Answers faults, and takes descriptors, until all pages are there and the restore ended. */
-static void serve(int listener)
+static void serve(int listener, int front)
 {
-    struct pollfd *polled = allocate(arriving_count + 2, sizeof *polled);
-    struct arriving **of = allocate(arriving_count + 2, sizeof *of);
+    struct polled polled = {0};
     bool connected = false;
+    bool answered = false;
     int peer = listener;
     while (!is_done()) {
-        polled[0] = (struct pollfd){fill.wake[0], POLLIN, 0};
-        polled[1] = (struct pollfd){peer, POLLIN, 0};
-        nfds_t count = 2;
-        for (size_t i = 0; i < arriving_count; i++) {
-            if (arriving[i].descriptor >= 0) {
-                of[count] = &arriving[i];
-                polled[count++] = (struct pollfd){arriving[i].descriptor, POLLIN, 0};
-            }
+        if (!answered && __atomic_load_n(&fill.stored, __ATOMIC_ACQUIRE)) {
+            answer_asked();
+            answered = true;
         }
+        if (fill.behind && !fill.ready && has_ended() && fill.word && __atomic_load_n(&fill.stored, __ATOMIC_ACQUIRE)
+            && fill.copies != 0) {
+            report_ready(front);
+        }
+        polled.count = 0;
+        add_polled(&polled, fill.wake[0], NULL, NULL);
+        add_polled(&polled, peer, NULL, NULL);
+        add_copies(&polled);
         /* Everything that a restore sent before it ended is there by now. */
         bool mute = has_ended() && !fill.word;
-        int found = poll(polled, count, mute ? 0 : -1);
+        int found = poll(polled.all, polled.count, mute ? 0 : -1);
         if (found < 0) {
             if (errno != EINTR) {
                 die("cannot wait for the restore");
             }
             continue;
         }
-        if (mute && (polled[1].revents & POLLIN) == 0) {
+        if (mute && (polled.all[1].revents & POLLIN) == 0) {
             fail("the restore ended without its final word");
         }
         char bytes[64];
-        if ((polled[0].revents & POLLIN) != 0 && read(fill.wake[0], bytes, sizeof bytes) < 0 && errno != EAGAIN) {
+        if ((polled.all[0].revents & POLLIN) != 0 && read(fill.wake[0], bytes, sizeof bytes) < 0 && errno != EAGAIN) {
             die("cannot wait for the restore");
         }
-        if ((polled[1].revents & (POLLIN | POLLHUP)) != 0) {
+        if ((polled.all[1].revents & (POLLIN | POLLHUP)) != 0) {
             bool more = true;
             if (connected) {
                 more = take_message(peer);
@@ -586,14 +695,20 @@ static void serve(int listener)
             connected = true;
             peer = next;
         }
-        for (nfds_t i = 2; i < count; i++) {
-            if ((polled[i].revents & POLLIN) != 0) {
-                take_events(of[i]);
+        for (nfds_t i = 2; i < polled.count; i++) {
+            if ((polled.all[i].revents & POLLIN) == 0) {
+                continue;
+            }
+            if (polled.filled[i] != NULL) {
+                take_reports(polled.filled[i]);
+            } else {
+                take_events(polled.streamed[i]);
             }
         }
     }
-    free(polled);
-    free(of);
+    free(polled.all);
+    free(polled.streamed);
+    free(polled.filled);
 }
 
 /* Ends the holder, which has nothing more to hold. */
@@ -643,21 +758,35 @@ static void *await_store(void *unused)
     (void)unused;
     await_whole();
     require_stored();
-    pthread_mutex_lock(&fill.lock);
-    fill.may_begin = true;
-    pthread_cond_broadcast(&fill.began);
-    pthread_mutex_unlock(&fill.lock);
+    begin_filling();
+    __atomic_store_n(&fill.stored, true, __ATOMIC_RELEASE);
+    wake_main();
     return NULL;
 }
 
-int run_target(const char *images_path, const char *work_path, const char *pids_path, uint64_t store_bytes,
-               char **restore)
+/* The numbers of the programs that fill the copies, which belong to no rank. */
+static void write_fillers(const char *path)
+{
+    int number = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (number < 0 || dprintf(number, "%d\n%d\n", (int)getpid(), (int)holder_pid()) < 0 || close(number) != 0) {
+        die("cannot write %s", path);
+    }
+}
+
+static int fill_copies(const struct target_orders *orders, int front, char **restore)
 {
     before_leaving = replace_holder;
-    int images = open_directory(images_path);
-    fill.stores = store_bytes > 0;
+    int images = open_directory(orders->images);
+    fill.images = images;
+    fill.stores = orders->store_bytes > 0;
+    fill.behind = front >= 0;
+    fill.apart = fill.behind && orders->apart;
+    fill.copies = fill.behind && !orders->apart ? namespace_of("self") : 0;
+    if (pipe2(fill.wake, O_CLOEXEC | O_NONBLOCK) != 0) {
+        die("no pipe can be made");
+    }
     if (fill.stores) {
-        open_store(images, store_bytes);
+        open_store(images, orders->store_bytes);
         start_thread(run_store);
         await_list(images);
     }
@@ -675,20 +804,67 @@ int run_target(const char *images_path, const char *work_path, const char *pids_
             die("cannot open %s", STREAM_NAME);
         }
     }
-    write_pids(pids_path);
+    write_pids(orders->pids);
     require_descriptors(arriving_count + OTHER_DESCRIPTORS);
-    if (pipe2(fill.wake, O_CLOEXEC | O_NONBLOCK) != 0) {
-        die("no pipe can be made");
-    }
     start_holder();
-    int listener = listen_in(work_path);
+    if (fill.behind) {
+        write_fillers(orders->fillers);
+    }
+    int listener = listen_in(orders->work);
     restore_pid = start(restore, -1, -1, true);
     start_thread(watch_children);
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     for (int i = 0; i < MOST_FILLERS && (i == 0 || i < processors); i++) {
-        start_thread(run_filler);
+        start_thread(fill.stores ? run_filling : run_filler);
     }
-    serve(listener);
+    serve(listener, front);
     end_holder();
+    if (fill.ready) {
+        unlinkat(fill.records, fill.record, 0);
+    }
     return 0;
+}
+
+/* Waits until the copies may run, and ends; the other program goes on filling them. */
+static int await_ready(int report, pid_t filler)
+{
+    char byte;
+    ssize_t got;
+    do {
+        got = read(report, &byte, 1);
+    } while (got < 0 && errno == EINTR);
+    if (got == 1) {
+        return 0;
+    }
+    int status = wait_for(filler);
+    if (WIFEXITED(status)) {
+        return WEXITSTATUS(status);
+    }
+    char text[64];
+    fail("the program that fills the copies %s", describe(status, text, sizeof text));
+}
+
+int run_target(const struct target_orders *orders, char **restore)
+{
+    if (orders->fillers == NULL) {
+        return fill_copies(orders, -1, restore);
+    }
+    int report[2];
+    if (pipe2(report, O_CLOEXEC) != 0) {
+        die("no pipe can be made");
+    }
+    pid_t parent = getpid();
+    pid_t filler = fork();
+    if (filler < 0) {
+        die("the program that fills the copies cannot be started");
+    }
+    if (filler > 0) {
+        close(report[1]);
+        return await_ready(report[0], filler);
+    }
+    close(report[0]);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
+        die("the program that fills the copies cannot be tied to its parent");
+    }
+    return fill_copies(orders, report[1], restore);
 }

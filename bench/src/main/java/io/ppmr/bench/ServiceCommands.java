@@ -86,8 +86,9 @@ final class ServiceCommands {
                 split = ",",
                 defaultValue = "pipeline,staged,local,shared",
                 description = "which: pipeline, staged, local and shared move processes that checkpoint themselves,"
-                        + " criu-auto, criu-precopied, criu-streamed, criu-images, criu-page-server and criu-copy"
-                        + " plain ones, the last two by CRIU's own means (default: ${DEFAULT-VALUE})")
+                        + " criu-auto, criu-precopied, criu-precopied-held (its copies run when they are whole),"
+                        + " criu-streamed, criu-images, criu-page-server and criu-copy plain ones, the last two by"
+                        + " CRIU's own means (default: ${DEFAULT-VALUE})")
         private List<String> strategies;
 
         @Option(

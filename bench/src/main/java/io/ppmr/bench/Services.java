@@ -23,6 +23,11 @@ record Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
     private static final Duration LIMIT = Duration.ofSeconds(60);
     private static final Duration SILENCE_LIMIT = Duration.ofSeconds(90);
     private static final JobUser ROOT = new JobUser(0, 0);
+    /** The user of plain processes. Copies of root's are not filled while they run. */
+    private static final JobUser USER = new JobUser(41_399, 41_399);
+    /** The end of a strategy's name: copies are held until they are whole. */
+    private static final String HELD = "-held";
+
     private static final int PASSES = 1_000_000;
     private static final int PACE_MS = 500;
     private static final int SMALL_IMAGES_MIB = 64;
@@ -57,8 +62,8 @@ record Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
                 nodes,
                 new ComputingJob(
                         program,
-                        ROOT,
-                        testbed.folder("job"),
+                        USER,
+                        testbed.folder("job", USER),
                         processes,
                         bytesEach,
                         "--shape",
@@ -90,18 +95,21 @@ record Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
     /**
      * Starts both with CRIU, and waits until they are ready.
      *
-     * @param pages how the job's memory travels
+     * @param how how the job's memory travels, with {@link #HELD} behind it if the copies do not run before they are
+     *     whole
      */
-    Services startCriu(String pages) throws Exception {
+    Services startCriu(String how) throws Exception {
         String connections = "connections = " + options.connections + "\n";
+        boolean held = how.endsWith(HELD);
+        String criu = TwoNodes.criu(held ? how.substring(0, how.length() - HELD.length()) : how);
         // The factor is two for a job whose processes share their memory since a fork. When it is streamed, each
         // process has its own copy.
         long stagingMib = ((2 * job.totalBytes()) >> 20) + SMALL_IMAGES_MIB;
-        String target = "allow_root_jobs = true\n[staging]\nlimit = \"" + stagingMib + "m\"\n";
+        String target = "unknown_users = true\n[staging]\nlimit = \"" + stagingMib + "m\"\n";
         nodes.startServices(
                 "services",
-                connections + job.toml("bench", "criu") + TwoNodes.criu(pages) + pool(),
-                target + TwoNodes.criu(pages) + "trusted_users = [0]\n" + pool(),
+                connections + job.toml("bench", "criu") + criu + pool(),
+                target + criu + "trusted_users = [" + USER.uid() + "]\nfill_behind = " + !held + "\n" + pool(),
                 "");
         return this;
     }

@@ -121,7 +121,16 @@ public sealed interface CheckpointerSettings {
                             + " is streamed. With auto ppmr chooses by the expected pause"
                             + " (docs/admin/checkpointers.md)",
                     example = "precopied")
-            PagePolicy pages) {
+            PagePolicy pages,
+
+            @Key(
+                    value = "true",
+                    doc = "criu, at a target: whether a copy whose memory was copied while the job computed may run"
+                            + " before all of it is in place. Pages that it needs come first. If the program that"
+                            + " fills it is killed in that second, the copy is killed, too. Copies of root's jobs are"
+                            + " always held until they are whole",
+                    example = "false")
+            boolean fillBehind) {
         public CriuKeys {
             program = List.copyOf(program);
             dumpArguments = List.copyOf(dumpArguments);
@@ -164,7 +173,8 @@ public sealed interface CheckpointerSettings {
                 boolean asJobUser,
                 NamespacePolicy namespaces) {
             this(
-                    new CriuKeys(program, dumpArguments, restoreArguments, List.of(), LandlockPolicy.REFUSE, pages),
+                    new CriuKeys(
+                            program, dumpArguments, restoreArguments, List.of(), LandlockPolicy.REFUSE, pages, true),
                     asJobUser,
                     namespaces);
         }
@@ -181,7 +191,13 @@ public sealed interface CheckpointerSettings {
 
         private Criu with(List<String> sockets, LandlockPolicy policy) {
             CriuKeys changed = new CriuKeys(
-                    keys.program(), keys.dumpArguments(), keys.restoreArguments(), sockets, policy, keys.pages());
+                    keys.program(),
+                    keys.dumpArguments(),
+                    keys.restoreArguments(),
+                    sockets,
+                    policy,
+                    keys.pages(),
+                    keys.fillBehind());
             return new Criu(changed, asJobUser, namespaces);
         }
 

@@ -713,6 +713,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         String images = namespace.isPresent() ? "." : task.imageDirectory().toString();
         Path work = log.getParent();
         Optional<Path> pids = Optional.empty();
+        Optional<Path> fillers = Optional.empty();
         if (streamed()) {
             pids = Optional.of(kit.freshFile(task.workDirectory(), user, name + ".pids"));
             command.addAll(Command.words(
@@ -720,6 +721,12 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                     kit.programs().pages(), images, work, pids.get()));
             if (isPrecopied()) {
                 command.addAll(List.of("--store", Long.toString(memory.storeBytes())));
+            }
+            if (fillsBehind(task) && (namespace.isPresent() || task.pod().isPresent())) {
+                fillers = Optional.of(kit.freshFile(task.workDirectory(), user, name + ".fillers"));
+                // A rank's program runs in the namespace that was made for that rank. A pod brings its own.
+                command.addAll(List.of(
+                        "--behind", fillers.get().toString(), "--namespace", namespace.isPresent() ? "own" : "other"));
             }
             command.add("--");
         }
@@ -736,15 +743,27 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         if (streamed()) {
             command.add("--lazy-pages");
         }
-        return new Steps(task, kit, namespace, log, pidFile, pids, user.isPresent()).start(name, command, user);
+        return new Steps(task, kit, namespace, new RestoreFiles(log, pidFile, pids, fillers), user.isPresent())
+                .start(name, command, user);
     }
 
-    private static final class Steps extends RestartSteps {
-        private final Path log;
-        private final Path pidFile;
-        /** File with the PIDs of the processes whose pages were streamed, or empty if there are none. */
-        private final Optional<Path> streamedPids;
+    /** Returns true if the copy may run before it is whole. Root's jobs could kill the programs that fill it. */
+    private boolean fillsBehind(RestartTask task) {
+        return isPrecopied() && settings.keys().fillBehind() && task.user().uid() != 0;
+    }
 
+    /**
+     * The files that a restore writes.
+     *
+     * @param log CRIU's log
+     * @param pid the PID of the root
+     * @param streamed the PIDs of the processes whose pages were streamed, or empty if there are none
+     * @param fillers the PIDs of the programs that fill a running copy, or empty if none do
+     */
+    private record RestoreFiles(Path log, Path pid, Optional<Path> streamed, Optional<Path> fillers) {}
+
+    private static final class Steps extends RestartSteps {
+        private final RestoreFiles files;
         private final boolean asUser;
         private long nextLookNs = System.nanoTime();
 
@@ -752,14 +771,10 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                 RestartTask task,
                 ToolKit kit,
                 Optional<RankNamespace.Planned> namespace,
-                Path log,
-                Path pidFile,
-                Optional<Path> streamedPids,
+                RestoreFiles files,
                 boolean asUser) {
             super(task, kit, namespace);
-            this.log = log;
-            this.pidFile = pidFile;
-            this.streamedPids = streamedPids;
+            this.files = files;
             this.asUser = asUser;
         }
 
@@ -767,19 +782,19 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         boolean reportsSuccess(ToolProcess tool) throws CheckpointException {
             Optional<Integer> exitCode = tool.exitCode();
             if (exitCode.isPresent() && exitCode.get() != 0) {
-                throw failure(tool, log, Map.of(), CriuWords::explain);
+                throw failure(tool, files.log(), Map.of(), CriuWords::explain);
             }
             if (exitCode.isEmpty() && System.nanoTime() - nextLookNs >= 0) {
                 nextLookNs = System.nanoTime() + SCAN_INTERVAL_NS;
                 if (asUser && logContains(GIVEN_UP)) {
-                    throw failure(tool, log, Map.of(), CriuWords::explain);
+                    throw failure(tool, files.log(), Map.of(), CriuWords::explain);
                 }
                 requireNoWaitForALock();
             }
             if (exitCode.isPresent() && logContains(UNREAD_PAGES)) {
                 throw new CheckpointException("rank " + task.rank()
                         + " was restarted with pages that CRIU could not read,"
-                        + " though it reports success; its log is " + log + ". Remedy: the image is not whole");
+                        + " though it reports success; its log is " + files.log() + ". Remedy: the image is not whole");
             }
             return exitCode.isPresent();
         }
@@ -811,10 +826,10 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
          */
         private boolean logContains(String words) throws CheckpointException {
             if (!asUser) {
-                return ToolProcess.contains(log, words);
+                return ToolProcess.contains(files.log(), words);
             }
             try {
-                return UserPath.tail(log, LOG_BYTES).orElse("").contains(words);
+                return UserPath.tail(files.log(), LOG_BYTES).orElse("").contains(words);
             } catch (IOException e) {
                 throw new CheckpointException(
                         "rank " + task.rank() + ": CRIU's log cannot be read: " + e.getMessage(), e);
@@ -828,7 +843,9 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         private void requireAllStreamed(HeldRank restored) throws CheckpointException {
             List<String> named = List.of();
             try {
-                named = streamedPids.isPresent() ? Files.readAllLines(streamedPids.get()) : named;
+                named = files.streamed().isPresent()
+                        ? Files.readAllLines(files.streamed().get())
+                        : named;
             } catch (IOException e) {
                 throw new CheckpointException(
                         "rank " + task.rank() + ": the list of restored processes cannot be read: " + e, e);
@@ -865,10 +882,39 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
         @Override
         List<ProcessIdentity> restored(ToolProcess tool, ProcessSnapshot now) throws CheckpointException {
-            int pid = readPid(pidFile, task.user(), false)
-                    .orElseThrow(
-                            () -> new CheckpointException("rank " + task.rank() + ": CRIU wrote no PID to " + pidFile));
-            return rank(root(pid, now), List.of(), now);
+            int pid = readPid(files.pid(), task.user(), false)
+                    .orElseThrow(() ->
+                            new CheckpointException("rank " + task.rank() + ": CRIU wrote no PID to " + files.pid()));
+            return rank(root(pid, now), fillers(now), now);
+        }
+
+        /** Returns the programs that fill the copy. They are in its namespace, and do not belong to it. */
+        private List<ProcessIdentity> fillers(ProcessSnapshot now) throws CheckpointException {
+            if (namespace.isEmpty() || files.fillers().isEmpty()) {
+                return List.of();
+            }
+            Set<String> numbers;
+            try {
+                numbers = Set.copyOf(Files.readAllLines(files.fillers().get()));
+            } catch (IOException e) {
+                throw new CheckpointException(
+                        "rank " + task.rank() + ": the list of the programs that fill it cannot be read: " + e, e);
+            }
+            List<ProcessIdentity> found = new ArrayList<>();
+            for (ProcessIdentity member : namespace.get().members(now)) {
+                try {
+                    if (numbers.contains(Integer.toString(kit.table().pidInside(member)))) {
+                        found.add(member);
+                    }
+                } catch (CheckpointException e) {
+                    // They end as soon as the copy is whole.
+                    if (kit.table().isAlive(member)) {
+                        throw e;
+                    }
+                    found.add(member);
+                }
+            }
+            return found;
         }
 
         @Override

@@ -8,9 +8,7 @@ import io.ppmr.linux.Command;
 import io.ppmr.linux.ProcStat;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -35,21 +33,6 @@ class RoundBytesIT {
     private static final int IN_SOAK = 500;
     private static final int LARGE_JOBS = 10;
     private static final long MIB = 1 << 20;
-
-    /**
-     * The restore of a copy in namespaces of its own. The shell is their first process, and ends with its parent. The
-     * file gets the restore's status.
-     */
-    private static final String RESTORE = """
-            cd %1$s
-            %2$s target --images images --work work --pids-file %1$s/pids --store %3$d -- \
-                %4$s restore --images-dir images --work-dir work --log-file %1$s/restore.log \
-                --pidfile %1$s/pid --restore-detached --leave-stopped --shell-job --manage-cgroups=ignore --lazy-pages \
-                >%1$s/target.log 2>&1
-            echo $? >%1$s/status.new
-            mv %1$s/status.new %1$s/status
-            sleep 600
-            """;
 
     @TempDir
     private Path folder;
@@ -113,7 +96,7 @@ class RoundBytesIT {
         }
     }
 
-    private static List<String> dump(Path own, Process job) throws CheckpointException {
+    static List<String> dump(Path own, Process job) throws CheckpointException {
         List<String> words = new ArrayList<>(CriuInstall.program());
         words.addAll(Command.words(
                 "dump --tree %s --images-dir %s --work-dir %s --log-file %s --leave-stopped --manage-cgroups=ignore"
@@ -123,7 +106,7 @@ class RoundBytesIT {
     }
 
     /** Stops all processes of the job, and returns them. */
-    private static List<Long> hold(Process job) throws Exception {
+    static List<Long> hold(Process job) throws Exception {
         List<Long> held = new ArrayList<>();
         RoundTool.until("the job is held", () -> {
             List<Long> now = Stream.concat(Stream.of(job.toHandle()), job.descendants())
@@ -148,60 +131,22 @@ class RoundBytesIT {
     /** Restores the copy, compares it, and returns the number of compared pages. */
     private static long restored(Path own, long storeBytes, List<Long> originals, List<String> arguments)
             throws Exception {
-        Files.createDirectory(own.resolve("work"));
-        String line = RESTORE.formatted(
-                own,
-                RoundTool.program("ppmr.native.dir", "ppmr-pages"),
-                storeBytes,
-                String.join(" ", CriuInstall.program()));
-        Path script = Files.writeString(own.resolve("restore.sh"), line);
-        Files.setPosixFilePermissions(script, PosixFilePermissions.fromString("rwxr-xr-x"));
-        Process init = new ProcessBuilder(
-                        "unshare",
-                        "--pid",
-                        "--mount",
-                        "--fork",
-                        "--mount-proc",
-                        "--kill-child",
-                        "sh",
-                        script.toString())
-                .redirectErrorStream(true)
-                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-                .start();
-        try {
-            Path status = own.resolve("status");
-            RoundTool.until("the copy is restored", () -> Files.exists(status));
-            assertEquals(
-                    "0",
-                    Files.readString(status).strip(),
-                    () -> arguments + ": " + RoundTool.text(own.resolve("target.log")));
+        try (RestoredCopy copy = RestoredCopy.held(own, storeBytes)) {
+            assertEquals("0", copy.status(), () -> arguments + ": " + RoundTool.text(own.resolve("target.log")));
             List<String> words = new ArrayList<>(List.of(RoundTool.program("ppmr.native.test.dir", "compare-memory")));
-            words.addAll(pairs(init, originals));
+            words.addAll(pairs(copy, originals));
             Command.CommandResult result = Command.of(words).run(RoundTool.LIMIT);
             assertEquals(0, result.exitCode(), () -> arguments + "\n" + result.output());
             return result.output()
                     .lines()
                     .mapToLong(one -> Long.parseLong(one.replaceAll(".*: (\\d+) pages compared.*", "$1")))
                     .sum();
-        } finally {
-            List<ProcessHandle> all = init.descendants().toList();
-            init.destroyForcibly();
-            all.forEach(ProcessHandle::destroyForcibly);
-            RoundTool.until("nothing is left of the copy", () -> all.stream().noneMatch(ProcessHandle::isAlive));
         }
     }
 
     /** Returns the PIDs of each original and its copy, which has the original's PID in a namespace of its own. */
-    private static List<String> pairs(Process init, List<Long> originals) {
-        Map<Long, Long> copies = new HashMap<>();
-        init.descendants().map(ProcessHandle::pid).forEach(pid -> {
-            String line = RoundTool.text(Path.of("/proc/" + pid + "/status"))
-                    .lines()
-                    .filter(one -> one.startsWith("NSpid:"))
-                    .findFirst()
-                    .orElse("0");
-            copies.put(Long.parseLong(line.replaceAll(".*\\s", "")), pid);
-        });
+    private static List<String> pairs(RestoredCopy copied, List<Long> originals) {
+        Map<Long, Long> copies = copied.processes(originals);
         List<String> pairs = new ArrayList<>();
         for (long original : originals) {
             // A child that was about to end is a zombie in both.

@@ -32,8 +32,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 
 /**
- * A job of root's, of one rank, that is moved by real CRIU, in a folder of its own, which is also its working
- * directory. Its remaining processes are found by its working directory and ended.
+ * A job of one rank that is moved by real CRIU, of root's or an ordinary user's. It has a folder of its own, which is
+ * also its working directory. Its remaining processes are found by its working directory and ended.
  */
 final class CriuJob implements AutoCloseable {
     private static final JobUser ROOT = new JobUser(0, 0);
@@ -41,10 +41,12 @@ final class CriuJob implements AutoCloseable {
 
     private final Path directory;
     private final Process process;
+    private final JobUser user;
 
-    private CriuJob(Path directory, Process process) {
+    private CriuJob(Path directory, Process process, JobUser user) {
         this.directory = directory;
         this.process = process;
+        this.user = user;
     }
 
     /** Starts one by a line of shell, which a shell in the folder becomes. */
@@ -57,7 +59,32 @@ final class CriuJob implements AutoCloseable {
                 .redirectOutput(nothing)
                 .redirectError(nothing)
                 .start();
-        return new CriuJob(directory, process);
+        return new CriuJob(directory, process, ROOT);
+    }
+
+    /** Starts one of an ordinary user, to whom its folder belongs. All folders above it must let that user pass. */
+    static CriuJob startAs(JobUser user, Path parent, String line) throws Exception {
+        Path directory = Files.createDirectory(parent.resolve("job")).toRealPath();
+        Files.setAttribute(directory, "unix:uid", user.uid());
+        Files.setAttribute(directory, "unix:gid", user.gid());
+        File nothing = new File("/dev/null");
+        Path launcher = Path.of(System.getProperty("ppmr.native.dir"), "ppmr-launch");
+        Process process = new ProcessBuilder(
+                        launcher.toString(),
+                        "--uid",
+                        Integer.toString(user.uid()),
+                        "--gid",
+                        Integer.toString(user.gid()),
+                        "--",
+                        "sh",
+                        "-c",
+                        "exec " + line)
+                .directory(directory.toFile())
+                .redirectInput(nothing)
+                .redirectOutput(nothing)
+                .redirectError(nothing)
+                .start();
+        return new CriuJob(directory, process, user);
     }
 
     /** Returns real CRIU with these further arguments for both of its commands. */
@@ -126,13 +153,13 @@ final class CriuJob implements AutoCloseable {
     /** Moves the job, or a copy of it, by the PID of its root, unless it is cancelled. */
     MigrationReport migrate(ServicePair pair, Checkpointer criu, int pid, String id, Cancellation cancellation)
             throws InterruptedException {
-        Job job = new Job("job", ROOT, criu, List.of(new Job.RankProcess(0, pid)));
+        Job job = new Job("job", user, criu, List.of(new Job.RankProcess(0, pid)));
         return pair.source().migrate(id, new MigrationOrder(job, List.of(), "a test"), cancellation, progress -> {});
     }
 
     /** Moves the job, which should be moved within this time. */
     MigrationReport migrateWithin(ServicePair pair, Checkpointer criu, Duration time) throws InterruptedException {
-        Job job = new Job("job", ROOT, criu, List.of(new Job.RankProcess(0, (int) process.pid())));
+        Job job = new Job("job", user, criu, List.of(new Job.RankProcess(0, (int) process.pid())));
         MigrationOrder order = new MigrationOrder(
                 job,
                 List.of(),
@@ -163,9 +190,9 @@ final class CriuJob implements AutoCloseable {
         return migrate(pair, criu, (int) process.pid(), hooks);
     }
 
-    private static MigrationReport migrate(ServicePair pair, Checkpointer criu, int pid, JobHooks hooks)
+    private MigrationReport migrate(ServicePair pair, Checkpointer criu, int pid, JobHooks hooks)
             throws InterruptedException {
-        Job job = new Job("job", ROOT, criu, List.of(new Job.RankProcess(0, pid)), Map.of(), hooks, Map.of());
+        Job job = new Job("job", user, criu, List.of(new Job.RankProcess(0, pid)), Map.of(), hooks, Map.of());
         return pair.source().migrate(job, progress -> {});
     }
 

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
+import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.linux.Command;
 import io.ppmr.migration.source.Cancellation;
@@ -16,6 +17,7 @@ import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -38,6 +40,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 class PreCopyIT {
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final long STAGING_BYTES = 1 << 30;
+    /** Copies of an ordinary user's jobs are filled behind the decision. */
+    private static final JobUser USER = new JobUser(41_377, 41_377);
 
     @TempDir
     private Path directory;
@@ -46,9 +50,13 @@ class PreCopyIT {
     private CriuJob start(long seed, int mib, int pace) throws Exception {
         for (int tries = 0; ; tries++) {
             Path own = Files.createDirectory(directory.resolve("seed-" + seed + "." + tries));
-            CriuJob job = CriuJob.start(
+            for (Path passed : List.of(directory.getParent(), directory, own)) {
+                Files.setPosixFilePermissions(passed, PosixFilePermissions.fromString("rwxr-xr-x"));
+            }
+            CriuJob job = CriuJob.startAs(
+                    USER,
                     own,
-                    "setsid " + System.getProperty("ppmr.demo.dir")
+                    System.getProperty("ppmr.demo.dir")
                             + "/churn-job --report report --threads 2 --children 1 --pace " + pace + " --seed " + seed
                             + " --mib " + mib);
             Conditions.until(LIMIT, "the job computes", () -> report(job).contains("ready"));
@@ -68,7 +76,7 @@ class PreCopyIT {
     }
 
     private static ServicePair.Options options(Checkpointer criu) {
-        return ServicePair.Options.with(criu).alsoRootsJobs().staging(STAGING_BYTES);
+        return ServicePair.Options.with(criu).trusts(USER).staging(STAGING_BYTES);
     }
 
     /** Ends the job, which checks all of its memory before. */

@@ -43,6 +43,7 @@ final class OrderedMigration {
         OriginalRanks originals =
                 OriginalRanks.of(id, service.processes(), service.surroundings(), service.names(id), job);
         originals.requireReachable(job);
+        originals.awaitFilled(preparation);
         if (job.notes().hooks().suspend().isEmpty()) {
             originals.requireMovable(job, settings, preparation);
         }

@@ -2,6 +2,7 @@ package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Enclosure;
+import io.ppmr.checkpoint.FillingCopies;
 import io.ppmr.checkpoint.FrozenCgroups;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.KeptNames;
@@ -50,6 +51,8 @@ import org.slf4j.LoggerFactory;
 final class OriginalRanks {
     private static final Logger LOG = LoggerFactory.getLogger(OriginalRanks.class);
     private static final Duration END_DEADLINE = Duration.ofSeconds(20);
+    /** A copy is filled at a gigabyte a second and more. */
+    private static final Duration FILL_LIMIT = Duration.ofMinutes(2);
 
     private final String migrationId;
     private final ProcessTable processes;
@@ -109,6 +112,11 @@ final class OriginalRanks {
             roots.put(rank.rank(), root);
         }
         return new OriginalRanks(migrationId, processes, surroundings, names, roots);
+    }
+
+    /** Waits until ranks that were moved here before are whole. */
+    void awaitFilled(Preparation preparation) throws CheckpointException {
+        FillingCopies.await(roots, FILL_LIMIT, preparation::isOver);
     }
 
     /** Throws, with the cause and the remedy, if one of the ranks is where its checkpointer must not go. */

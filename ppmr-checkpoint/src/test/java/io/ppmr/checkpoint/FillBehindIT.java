@@ -1,0 +1,152 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Copies that run while they are still filled. They write, map, move, unmap, give back, fork and execute, and check all
+ * of their memory.
+ */
+@Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class FillBehindIT {
+    private static final Logger LOG = LoggerFactory.getLogger(FillBehindIT.class);
+    private static final int IN_GATE = 4;
+    private static final int IN_SOAK = 300;
+
+    @TempDir
+    private Path folder;
+
+    /** The program that is killed while the copy is filled. */
+    private enum Victim {
+        NOTHING,
+        FILLER,
+        OUTSIDE_FILLER,
+        HOLDER
+    }
+
+    @Test
+    void shouldGiveARunningCopyEachPage() throws Exception {
+        move(Integer.getInteger("ppmr.moves", IN_GATE), 150, 250, Victim.NOTHING);
+    }
+
+    @Tag("soak")
+    @Test
+    @Timeout(value = 3600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    void shouldGiveRunningCopiesEachPageInManyMoves() throws Exception {
+        move(IN_SOAK, 100, 400, Victim.NOTHING);
+    }
+
+    @Test
+    void shouldGoOnWhenTheHolderIsKilledMeanwhile() throws Exception {
+        move(1, 300, 400, Victim.HOLDER);
+    }
+
+    @Test
+    void shouldEndTheCopyAndNeverRunItOnZerosWhenTheFillerIsKilledMeanwhile() throws Exception {
+        move(1, 300, 400, Victim.FILLER);
+    }
+
+    /** No other process of the node is killed. */
+    @Test
+    void shouldEndTheCopyAloneWhenTheFillerIsKilledOutsideOfItsNamespace() throws Exception {
+        Process other = new ProcessBuilder("sleep", "600").start();
+        try {
+            move(1, 300, 400, Victim.OUTSIDE_FILLER);
+            assertTrue(other.isAlive());
+        } finally {
+            other.destroyForcibly();
+        }
+    }
+
+    @Tag("soak")
+    @Test
+    @Timeout(value = 1800, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    void shouldNeverRunACopyOnZerosWhicheverIsKilled() throws Exception {
+        move(50, 200, 400, Victim.HOLDER);
+        move(50, 200, 400, Victim.FILLER);
+    }
+
+    private void move(int count, int leastMib, int mostMib, Victim victim) throws Exception {
+        long seed = Long.getLong("ppmr.seed", System.nanoTime());
+        LOG.info("-Dppmr.seed={}", seed);
+        Random random = new Random(seed);
+        int behind = 0;
+        for (int i = 0; i < count; i++) {
+            Path own = Files.createDirectory(folder.resolve(victim + "-" + i));
+            int mib = leastMib + random.nextInt(mostMib - leastMib);
+            List<String> arguments = List.of(
+                    "--threads",
+                    Integer.toString(1 + random.nextInt(3)),
+                    "--children",
+                    Integer.toString(random.nextInt(3)),
+                    "--pace",
+                    Integer.toString(10 << random.nextInt(6)),
+                    "--seed",
+                    Integer.toString(1 + random.nextInt(1 << 30)),
+                    "--mib",
+                    Integer.toString(mib));
+            behind += move(own, arguments, (4L * mib + 256) << 20, victim) ? 1 : 0;
+        }
+        LOG.info("{} moves, {} of them ran before all pages were there, no byte is wrong", count, behind);
+        assertTrue(behind * 2 >= count, behind + " of " + count + " copies ran before all pages were there");
+    }
+
+    /** Moves a job. Returns whether the copy ran before all pages were there. */
+    private static boolean move(Path own, List<String> arguments, long storeBytes, Victim victim) throws Exception {
+        Process job = RoundTool.job(own, arguments.toArray(String[]::new));
+        try (RoundTool tool = new RoundTool(own, job, List.of(), RoundBytesIT.dump(own, job))) {
+            String line = tool.round();
+            assertTrue(line.startsWith("round "), line);
+            List<Long> originals = RoundBytesIT.hold(job);
+            tool.dump(originals);
+            Files.delete(own.resolve("report"));
+            try (RestoredCopy copy = victim == Victim.OUTSIDE_FILLER
+                    ? RestoredCopy.behindFromOutside(own, storeBytes)
+                    : RestoredCopy.behind(own, storeBytes)) {
+                assertEquals("0", copy.status(), () -> arguments + ": " + RoundTool.text(own.resolve("target.log")));
+                List<Long> fillers = copy.fillers();
+                copy.release(originals);
+                boolean behind = isAlive(fillers.get(0));
+                if (victim != Victim.NOTHING) {
+                    kill(fillers.get(victim == Victim.HOLDER ? 1 : 0));
+                }
+                if ((victim == Victim.FILLER || victim == Victim.OUTSIDE_FILLER) && behind) {
+                    RoundTool.until("the copy is killed", () -> copy.processes(originals)
+                            .isEmpty());
+                    assertFalse(
+                            RoundTool.text(own.resolve("report")).contains("wrong"), own.resolve("report")::toString);
+                    return true;
+                }
+                RoundTool.until(arguments + ": all pages are there", () -> !isAlive(fillers.get(0)));
+                copy.requireRight(originals.get(0));
+                return behind;
+            }
+        } finally {
+            RoundTool.kill(job);
+        }
+    }
+
+    private static boolean isAlive(long pid) {
+        return Files.exists(Path.of("/proc/" + pid)) && !ProcessHandle.of(pid).isEmpty();
+    }
+
+    private static void kill(long pid) {
+        List<ProcessHandle> victims = new ArrayList<>();
+        ProcessHandle.of(pid).ifPresent(victims::add);
+        victims.forEach(ProcessHandle::destroyForcibly);
+    }
+}
