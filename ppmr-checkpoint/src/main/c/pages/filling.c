@@ -27,9 +27,11 @@ enum {
     REPORT_PAUSE_MS = 1,
     REPORT_LIMIT_S = 10,
     MEMORY_PAUSE_NS = 10000000,
+    MOST_MOVES = 64,
+    FORKS_BEFORE_PRUNED = 32,
+    PROBED_ADDRESS = 1 << 30,
     MEMORY_LIMIT_S = 30,
     IDLE_NS = 100000000,
-    REPORTS_AT_ONCE = 64,
     /* Pages that a fault brings. */
     FAULT_PAGES = 16
 };
@@ -43,6 +45,13 @@ struct segment {
     /* Its address in the image, by which the store knows it. */
     uint64_t from;
     bool wiped;
+};
+
+/* A growing list of reports. */
+struct reports {
+    struct uffd_event *all;
+    size_t count;
+    size_t room;
 };
 
 struct filling {
@@ -64,6 +73,10 @@ struct filling {
     size_t at;
     uint64_t in;
     bool ended;
+    /* Made by fork(2) since the copy runs. */
+    bool is_child;
+    /* Moves of its memory that were applied since a report was outstanding. */
+    struct reports moves;
     /* Pages that threads waited for before the copying threads began. */
     uint64_t *asked;
     size_t asked_count;
@@ -244,6 +257,20 @@ static void await_memory(const struct filling *of, uint64_t address, uint64_t si
     sleep_ns(MEMORY_PAUSE_NS);
 }
 
+/* Whether a page lies in memory that is registered: yes, no, or -1 as long as a report is outstanding. */
+static int is_registered(int descriptor, uint64_t address)
+{
+    struct uffd_copy copy = {.to = address, .from = (uint64_t)(uintptr_t)all.unreadable, .length = PAGE};
+    if (ioctl(descriptor, UFFD_COPY, &copy) == 0) {
+        fail("a page that cannot be read was copied");
+    }
+    int error = errno;
+    if (error == ENOENT && address != 0 && is_registered(descriptor, 0) < 0) {
+        return -1;
+    }
+    return error == EAGAIN ? -1 : error != ENOENT && error != ESRCH;
+}
+
 /* Copies pages of one block, which this thread has claimed; *part becomes the rest of them. The caller holds the lock. */
 static enum outcome copy_part(struct filling *of, struct part *part)
 {
@@ -251,19 +278,23 @@ static enum outcome copy_part(struct filling *of, struct part *part)
     uint64_t since = now_ns();
     while (part->pages > 0) {
         bool registered = __atomic_load_n(&all.registered, __ATOMIC_ACQUIRE);
-        bool running = __atomic_load_n(&all.running, __ATOMIC_ACQUIRE);
         uint64_t now = step < part->pages ? step : part->pages;
         uint64_t from = part->of.from + (part->address - part->of.address);
         struct uffd_copy copy = {.to = part->address,
                                  .from = (uint64_t)(uintptr_t)slot_memory(block_of(of, from), from),
                                  .length = now * PAGE};
         int failed = ioctl(of->descriptor, UFFD_COPY, &copy);
+        int error = errno;
+        bool running = __atomic_load_n(&all.running, __ATOMIC_ACQUIRE);
         uint64_t done = 0;
+        /* A mapping that is being moved is not found, before this is reported. */
+        bool moves = failed != 0 && error == ENOENT && running && is_registered(of->descriptor, 0) < 0;
+        errno = error;
         if (failed == 0) {
             done = now;
         } else if (errno == EAGAIN && copy.copied > 0) {
             done = (uint64_t)copy.copied / PAGE;
-        } else if (errno == EAGAIN || (errno == ENOENT && !registered)) {
+        } else if (errno == EAGAIN || moves || (errno == ENOENT && !registered && !running)) {
             return LATER;
         } else if (errno == ESRCH) {
             return ENDED;
@@ -297,7 +328,9 @@ static bool claim_next(struct filling *of, struct part *part)
     while (part->pages == 0 && of->at < of->count) {
         const struct segment *segment = &of->segments[of->at];
         while (of->in < segment->pages && get_bit(of->claimed, segment->place + of->in)) {
-            of->in++;
+            uint64_t place = segment->place + of->in;
+            bool whole = place % 8 == 0 && __atomic_load_n(&of->claimed[place / 8], __ATOMIC_ACQUIRE) == UINT8_MAX;
+            of->in += whole && segment->pages - of->in >= 8 ? 8 : 1;
         }
         if (of->in == segment->pages) {
             of->at++;
@@ -418,7 +451,8 @@ void *run_filling(void *unused)
         bool copied = false;
         bool waits = false;
         for (struct filling *of = next_filling(NULL); of != NULL; of = next_filling(of)) {
-            enum outcome outcome = fill_some(of);
+            /* Children are last: most of them end before, or have what their parents have by then. */
+            enum outcome outcome = of->is_child && (copied || waits) ? ENDED : fill_some(of);
             copied = copied || outcome == COPIED;
             waits = waits || outcome == LATER;
         }
@@ -487,8 +521,11 @@ void fill_wiped(void)
             for (uint64_t k = 0; segment->wiped && k < segment->pages; k++) {
                 struct part part = {*segment, segment->address + k * PAGE, 1};
                 bool mine = !set_bit(of->claimed, segment->place + k);
-                while (mine && copy_part(of, &part) != COPIED) {
-                    await_registration(now_ns());
+                for (enum outcome outcome = LATER; mine && outcome == LATER;) {
+                    outcome = copy_part(of, &part);
+                    if (outcome == ENDED) {
+                        fail("PID %d of the copy ended before it could run", of->pid);
+                    }
                 }
                 while (!mine && !get_bit(of->copied, segment->place + k)) {
                     sleep_ns(REGISTRATION_PAUSE_NS);
@@ -580,58 +617,38 @@ static void answer_fault(struct filling *of, uint64_t address)
     }
 }
 
-/* Whether a page lies in memory that is registered: yes, no, or -1 as long as a report is outstanding. */
-static int is_registered(int descriptor, uint64_t address)
-{
-    struct uffd_copy copy = {.to = address, .from = (uint64_t)(uintptr_t)all.unreadable, .length = PAGE};
-    if (ioctl(descriptor, UFFD_COPY, &copy) == 0) {
-        fail("a page that cannot be read was copied");
-    }
-    return errno == EAGAIN ? -1 : errno != ENOENT && errno != ESRCH;
-}
-
-struct reports {
-    struct uffd_event *all;
-    size_t count;
-    size_t room;
-    /* Whether there are others than faults. */
-    bool changes;
+/* A child whose parent had a report outstanding when it forked: the child's segments whose place is not known yet. */
+struct unplaced {
+    struct filling *child;
+    struct segment segment;
 };
 
-/* Reads what is there. A child's descriptor goes to the holder at once, so that two processes have it. */
-static void read_reports(struct filling *of, struct reports *reports)
+/* What the thread that reads keeps of one process until its reports are settled. */
+static struct {
+    struct reports faults;
+    /* Changes that wait for another report, in the order of reading. */
+    struct reports waiting;
+    /* Reports of unmapped memory at places to which memory was moved. */
+    struct reports late;
+    struct unplaced *unplaced;
+    size_t unplaced_count;
+    size_t unplaced_room;
+    uint64_t forks;
+} reading;
+
+static void add_report(struct reports *to, const struct uffd_event *event)
 {
-    if (reports->room - reports->count < REPORTS_AT_ONCE) {
-        reports->room += 2 * REPORTS_AT_ONCE;
-        reports->all = enlarge(reports->all, reports->room, sizeof *reports->all);
+    if (to->count == to->room) {
+        to->room = to->room == 0 ? 16 : 2 * to->room;
+        to->all = enlarge(to->all, to->room, sizeof *to->all);
     }
-    ssize_t got = read(of->descriptor, &reports->all[reports->count], REPORTS_AT_ONCE * sizeof *reports->all);
-    if (got < 0 && errno != EAGAIN && errno != EINTR) {
-        die("the faults of PID %d cannot be read", of->pid);
-    }
-    for (ssize_t i = 0; i < got / (ssize_t)sizeof *reports->all; i++) {
-        const struct uffd_event *event = &reports->all[reports->count++];
-        reports->changes = reports->changes || event->kind != UFFD_FAULT;
-        if (event->kind == UFFD_FORK) {
-            share_with_holder((int)event->fork.descriptor);
-        }
-    }
+    to->all[to->count++] = *event;
 }
 
-/* Reads reports until none is outstanding. */
-static void gather(struct filling *of, struct reports *reports)
+/* Whether a change of the process's memory was begun whose report was not read. */
+static bool is_outstanding(const struct filling *of)
 {
-    uint64_t since = now_ns();
-    read_reports(of, reports);
-    while (reports->changes && is_registered(of->descriptor, 0) < 0) {
-        struct pollfd more = {of->descriptor, POLLIN, 0};
-        if (poll(&more, 1, REPORT_PAUSE_MS) > 0) {
-            read_reports(of, reports);
-        }
-        if (now_ns() - since > REPORT_LIMIT_S * UINT64_C(1000000000)) {
-            fail("PID %d has begun a change of its memory and not reported it for %d s", of->pid, (int)REPORT_LIMIT_S);
-        }
-    }
+    return is_registered(of->descriptor, 0) < 0;
 }
 
 static void insert_segment(struct filling *of, struct segment segment)
@@ -664,6 +681,30 @@ static size_t split_at(struct filling *of, uint64_t address)
     return place + 1;
 }
 
+/* Whether a range has segments. */
+static bool has_segments(const struct filling *of, uint64_t start, uint64_t length)
+{
+    size_t place = find_segment(of, start);
+    return place < of->count && of->segments[place].address < start + length;
+}
+
+/* Whether segments lie where a move takes others. The reported length may be that before the memory was shortened. */
+static bool is_occupied(const struct filling *of, const struct uffd_event *move)
+{
+    uint64_t end = move->remap.from + move->remap.length;
+    for (size_t i = find_segment(of, move->remap.from); i < of->count && of->segments[i].address < end; i++) {
+        const struct segment *segment = &of->segments[i];
+        uint64_t start = segment->address < move->remap.from ? move->remap.from : segment->address;
+        uint64_t behind = segment->address + segment->pages * PAGE;
+        uint64_t length = (behind < end ? behind : end) - start;
+        if (has_segments(of, start - move->remap.from + move->remap.to, length)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Moves the segments of a range to a place that has none. */
 static void move_range(struct filling *of, uint64_t from, uint64_t to, uint64_t length)
 {
     size_t first = split_at(of, from);
@@ -673,9 +714,6 @@ static void move_range(struct filling *of, uint64_t from, uint64_t to, uint64_t 
     memcpy(moved, &of->segments[first], count * sizeof *moved);
     memmove(&of->segments[first], &of->segments[behind], (of->count - behind) * sizeof *of->segments);
     of->count -= count;
-    /* What lay at the new place was unmapped before. */
-    first = split_at(of, to);
-    drop(of, first, split_at(of, to + length));
     for (size_t i = 0; i < count; i++) {
         moved[i].address = moved[i].address - from + to;
         insert_segment(of, moved[i]);
@@ -683,66 +721,9 @@ static void move_range(struct filling *of, uint64_t from, uint64_t to, uint64_t 
     free(moved);
 }
 
-/* Drops the pages of a range, or only those that the kernel shows as unmapped. */
-static void drop_range(struct filling *of, uint64_t start, uint64_t end, bool unmapped)
+static bool overlap(uint64_t start, uint64_t end, uint64_t other_start, uint64_t other_end)
 {
-    size_t first = split_at(of, start);
-    size_t behind = split_at(of, end);
-    while (behind > first) {
-        behind--;
-        if (!unmapped || is_registered(of->descriptor, of->segments[behind].address) == 0) {
-            drop(of, behind, behind + 1);
-        }
-    }
-}
-
-static bool lies_in(uint64_t address, uint64_t start, uint64_t length)
-{
-    return address >= start && address - start < length;
-}
-
-/* The move of an address in a batch, or NULL. */
-static const struct uffd_event *move_of(const struct reports *reports, uint64_t address)
-{
-    for (size_t i = 0; i < reports->count; i++) {
-        const struct uffd_event *event = &reports->all[i];
-        if (event->kind == UFFD_REMAP && lies_in(address, event->remap.from, event->remap.length)) {
-            return event;
-        }
-    }
-    return NULL;
-}
-
-static bool is_destination(const struct reports *reports, uint64_t address)
-{
-    for (size_t i = 0; i < reports->count; i++) {
-        const struct uffd_event *event = &reports->all[i];
-        if (event->kind == UFFD_REMAP && lies_in(address, event->remap.to, event->remap.length)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_unmapped(const struct reports *reports, uint64_t address)
-{
-    for (size_t i = 0; i < reports->count; i++) {
-        const struct uffd_event *event = &reports->all[i];
-        if (event->kind == UFFD_UNMAP && lies_in(address, event->removed.start, event->removed.end - event->removed.start)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Whether a child of a fork(2) has memory at an address that was changed at the same time. */
-static bool has_child(const struct filling *of, int descriptor, uint64_t address)
-{
-    int registered = is_registered(descriptor, address);
-    if (registered < 0) {
-        fail("PID %d has changed its memory and forked at the same time, and the child changes its own memory", of->pid);
-    }
-    return registered > 0;
+    return start < other_end && other_start < end;
 }
 
 /* Adds a segment to a child, which needs the store's pages, too. */
@@ -764,18 +745,65 @@ static void inherit(struct filling *child, const struct segment *segment)
 }
 
 /*
- * A child has the memory that its parent had at fork(2): what is there is shared, and what is missing is missing in both.
- * `of` is still as it was before all changes of the batch. The kernel shows which of these were made before the fork: the
- * child has moved memory at its new place, and has no memory where it was unmapped.
+ * Whether a child has memory at an address, while its parent may have another report outstanding. A child that changes its
+ * own memory already cannot be asked: then the order of the reports counts.
  */
-static void take_child(struct filling *of, const struct reports *reports, int descriptor)
+static bool has_memory(const struct filling *child, uint64_t address)
+{
+    return is_registered(child->descriptor, address) != 0;
+}
+
+static void keep_unplaced(struct filling *child, const struct segment *segment)
+{
+    if (reading.unplaced_count == reading.unplaced_room) {
+        reading.unplaced_room = reading.unplaced_room == 0 ? 16 : 2 * reading.unplaced_room;
+        reading.unplaced = enlarge(reading.unplaced, reading.unplaced_room, sizeof *reading.unplaced);
+    }
+    reading.unplaced[reading.unplaced_count++] = (struct unplaced){child, *segment};
+}
+
+/* A move that was read before the report of the fork may have been made after it: then the child has the old place. */
+static void place_before(const struct filling *of, struct filling *child, struct segment *segment)
+{
+    for (size_t i = of->moves.count; i > 0; i--) {
+        const struct uffd_event *move = &of->moves.all[i - 1];
+        uint64_t offset = segment->address - move->remap.to;
+        if (segment->address >= move->remap.to && offset < move->remap.length
+            && is_registered(child->descriptor, move->remap.from + offset) > 0) {
+            segment->address = move->remap.from + offset;
+            inherit(child, segment);
+            return;
+        }
+    }
+    keep_unplaced(child, segment);
+}
+
+/* Gives back what ended processes have. The caller holds the lock of one. */
+static void end_ended(const struct filling *locked)
+{
+    for (struct filling *of = next_filling(NULL); of != NULL; of = next_filling(of)) {
+        struct uffd_copy probe = {.from = (uint64_t)(uintptr_t)all.unreadable, .to = PROBED_ADDRESS, .length = PAGE};
+        if (of != locked && descriptor_of(of) >= 0 && ioctl(of->descriptor, UFFD_COPY, &probe) != 0 && errno == ESRCH) {
+            end_filling(of);
+        }
+    }
+}
+
+/*
+ * A child has the memory that its parent had at fork(2): what is there is shared, and what is missing is missing in both.
+ * If another thread of the parent has a report outstanding, its change may have been made before: then the child has no
+ * memory at the old place, and that report has the new one.
+ */
+static void take_child(struct filling *of, int descriptor)
 {
     struct filling *child = allocate(1, sizeof *child);
     int flags = fcntl(descriptor, F_GETFL);
     if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) != 0) {
         die("the userfaultfd of a child of PID %d cannot be used", of->pid);
     }
+    share_with_holder(descriptor);
     child->pid = of->pid;
+    child->is_child = true;
     child->descriptor = descriptor;
     child->stored = of->stored;
     child->total = of->total;
@@ -783,81 +811,236 @@ static void take_child(struct filling *of, const struct reports *reports, int de
     child->copied = allocate(of->total / 8 + 1, 1);
     memcpy(child->copied, of->copied, of->total / 8 + 1);
     memcpy(child->claimed, of->copied, of->total / 8 + 1);
+    bool certain = !is_outstanding(of) && reading.waiting.count == 0;
     for (size_t i = 0; i < of->count; i++) {
         struct segment segment = of->segments[i];
-        const struct uffd_event *moved = move_of(reports, segment.address);
-        if (is_destination(reports, segment.address)) {
-            fail("PID %d has moved memory to where other memory was, and forked at the same time", of->pid);
+        if (!certain && !has_memory(child, segment.address)) {
+            place_before(of, child, &segment);
+        } else {
+            inherit(child, &segment);
         }
-        if (moved != NULL && has_child(of, descriptor, segment.address - moved->remap.from + moved->remap.to)) {
-            segment.address = segment.address - moved->remap.from + moved->remap.to;
-        } else if ((moved != NULL || is_unmapped(reports, segment.address))
-                   && !has_child(of, descriptor, segment.address)) {
-            continue;
-        }
-        inherit(child, &segment);
     }
     add_filling(child);
-}
-
-/* Makes borders of segments where a batch has its ranges, so that each segment has one answer. */
-static void split_at_all(struct filling *of, const struct reports *reports)
-{
-    for (size_t i = 0; i < reports->count; i++) {
-        const struct uffd_event *event = &reports->all[i];
-        if (event->kind == UFFD_REMAP) {
-            split_at(of, event->remap.from);
-            split_at(of, event->remap.from + event->remap.length);
-            split_at(of, event->remap.to);
-            split_at(of, event->remap.to + event->remap.length);
-        } else if (event->kind == UFFD_REMOVE || event->kind == UFFD_UNMAP) {
-            split_at(of, event->removed.start);
-            split_at(of, event->removed.end);
-        }
+    if (++reading.forks % FORKS_BEFORE_PRUNED == 0) {
+        end_ended(of);
     }
 }
 
-static void apply(struct filling *of, const struct reports *reports)
+/* The child's segments that a move may have taken to its place before the fork. */
+static void place_moved(const struct uffd_event *move)
 {
-    split_at_all(of, reports);
-    for (size_t i = 0; i < reports->count; i++) {
-        if (reports->all[i].kind == UFFD_FORK) {
-            take_child(of, reports, (int)reports->all[i].fork.descriptor);
+    size_t kept = 0;
+    for (size_t i = 0; i < reading.unplaced_count; i++) {
+        struct unplaced one = reading.unplaced[i];
+        uint64_t moved = one.segment.address - move->remap.from + move->remap.to;
+        bool is_moved = one.segment.address >= move->remap.from
+                        && one.segment.address < move->remap.from + move->remap.length;
+        pthread_rwlock_wrlock(&one.child->lock);
+        if (one.child->ended) {
+            is_moved = true;
+        } else if (is_moved && has_memory(one.child, moved)) {
+            one.segment.address = moved;
+            inherit(one.child, &one.segment);
+        } else {
+            is_moved = false;
+        }
+        pthread_rwlock_unlock(&one.child->lock);
+        if (!is_moved) {
+            reading.unplaced[kept++] = one;
         }
     }
-    for (size_t i = 0; i < reports->count; i++) {
-        const struct uffd_event *event = &reports->all[i];
-        switch (event->kind) {
-        case UFFD_REMAP:
-            move_range(of, event->remap.from, event->remap.to, event->remap.length);
-            break;
-        case UFFD_REMOVE:
-            drop_range(of, event->removed.start, event->removed.end, false);
-            break;
-        case UFFD_UNMAP:
-            drop_range(of, event->removed.start, event->removed.end, true);
-            break;
-        default:
-            break;
+    reading.unplaced_count = kept;
+}
+
+/* Drops the pages of a range, or only of memory that is not registered now. */
+static void drop_range(struct filling *of, uint64_t start, uint64_t end, bool unregistered)
+{
+    size_t first = split_at(of, start);
+    size_t behind = split_at(of, end);
+    while (behind > first) {
+        behind--;
+        if (!unregistered || is_registered(of->descriptor, of->segments[behind].address) == 0) {
+            drop(of, behind, behind + 1);
         }
     }
+}
+
+/* Whether two changes take pages from one place, the first one by a move. */
+static bool share_source(const struct uffd_event *move, const struct uffd_event *event)
+{
+    bool moves = event->kind == UFFD_REMAP;
+    uint64_t start = moves ? event->remap.from : event->removed.start;
+    uint64_t end = moves ? event->remap.from + event->remap.length : event->removed.end;
+    return overlap(start, end, move->remap.from, move->remap.from + move->remap.length);
+}
+
+/*
+ * Whether a change must wait. A place to which memory is moved becomes free by another report. What is taken from a place
+ * waits for an earlier report that moves memory from there, and waits itself.
+ */
+static bool must_wait(const struct filling *of, const struct uffd_event *event, size_t before)
+{
+    for (size_t i = 0; i < before; i++) {
+        if (reading.waiting.all[i].kind == UFFD_REMAP && share_source(&reading.waiting.all[i], event)) {
+            return true;
+        }
+    }
+    return event->kind == UFFD_REMAP && is_occupied(of, event);
+}
+
+/* Whether memory was moved into a range since a report was outstanding. */
+static bool was_moved_to(const struct filling *of, uint64_t start, uint64_t end)
+{
+    for (size_t i = 0; i < of->moves.count; i++) {
+        const struct uffd_event *move = &of->moves.all[i];
+        if (overlap(start, end, move->remap.to, move->remap.to + move->remap.length)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Drops unmapped segments. Of those that were moved there only the kernel knows which change came last. */
+static void drop_unmapped(struct filling *of, const struct uffd_event *event)
+{
+    size_t first = split_at(of, event->removed.start);
+    size_t behind = split_at(of, event->removed.end);
+    bool late = false;
+    while (behind > first) {
+        const struct segment *segment = &of->segments[--behind];
+        if (was_moved_to(of, segment->address, segment->address + segment->pages * PAGE)) {
+            late = true;
+        } else {
+            drop(of, behind, behind + 1);
+        }
+    }
+    if (late) {
+        add_report(&reading.late, event);
+    }
+}
+
+/* Memory is only moved to a place that is free by then, so late reports of unmapped memory there came before. */
+static void free_place(struct filling *of, const struct uffd_event *move)
+{
+    for (size_t i = 0; i < reading.late.count; i++) {
+        const struct uffd_event *late = &reading.late.all[i];
+        if (overlap(late->removed.start, late->removed.end, move->remap.to, move->remap.to + move->remap.length)) {
+            drop_range(of, late->removed.start, late->removed.end, false);
+        }
+    }
+}
+
+static void apply_change(struct filling *of, const struct uffd_event *event)
+{
+    if (event->kind == UFFD_REMAP) {
+        move_range(of, event->remap.from, event->remap.to, event->remap.length);
+        place_moved(event);
+        add_report(&of->moves, event);
+    } else if (event->kind == UFFD_UNMAP) {
+        drop_unmapped(of, event);
+    } else {
+        drop_range(of, event->removed.start, event->removed.end, false);
+    }
+}
+
+/* Applies a change, and those that have waited for it. */
+static void take_change(struct filling *of, const struct uffd_event *event)
+{
+    add_report(&reading.waiting, event);
+    if (event->kind == UFFD_REMAP) {
+        free_place(of, event);
+    }
+    for (size_t i = 0; i < reading.waiting.count;) {
+        struct uffd_event next = reading.waiting.all[i];
+        if (must_wait(of, &next, i)) {
+            i++;
+            continue;
+        }
+        memmove(&reading.waiting.all[i], &reading.waiting.all[i + 1],
+                (reading.waiting.count - i - 1) * sizeof *reading.waiting.all);
+        reading.waiting.count--;
+        apply_change(of, &next);
+        i = 0;
+    }
+}
+
+/* No report is outstanding: what the kernel shows now holds. */
+static void settle(struct filling *of)
+{
+    if (reading.waiting.count > 0) {
+        fail("PID %d has moved memory to a place that was not free", of->pid);
+    }
+    for (size_t i = 0; i < reading.late.count; i++) {
+        drop_range(of, reading.late.all[i].removed.start, reading.late.all[i].removed.end, true);
+    }
+    /* Memory that a child has nowhere was unmapped before the fork. */
+    reading.unplaced_count = 0;
+    reading.late.count = 0;
+    of->moves.count = 0;
 }
 
 /* A held copy changes none of its mappings; its restore changes none that has lazy pages. */
-static void require_no_change(struct filling *of, const struct reports *reports)
+static void require_no_change(struct filling *of, const struct uffd_event *event)
 {
-    for (size_t i = 0; i < reports->count; i++) {
-        const struct uffd_event *event = &reports->all[i];
-        bool removes = event->kind == UFFD_REMOVE || event->kind == UFFD_UNMAP;
-        if (event->kind == UFFD_FORK || event->kind == UFFD_REMAP) {
-            fail("PID %d of the copy has moved or doubled its memory while its pages were on their way (event %x)",
-                 of->pid, event->kind);
+    if (event->kind == UFFD_FORK || event->kind == UFFD_REMAP) {
+        fail("PID %d of the copy has moved or doubled its memory while its pages were on their way (event %x)", of->pid,
+             event->kind);
+    }
+    if (has_segments(of, event->removed.start, event->removed.end - event->removed.start)) {
+        fail("PID %d of the copy has given back memory at %" PRIx64 " while its pages were on their way", of->pid,
+             event->removed.start);
+    }
+}
+
+static void take_report(struct filling *of, const struct uffd_event *event)
+{
+    if (event->kind == UFFD_FAULT) {
+        add_report(&reading.faults, event);
+    } else if (!__atomic_load_n(&all.running, __ATOMIC_ACQUIRE)) {
+        require_no_change(of, event);
+    } else if (event->kind == UFFD_FORK) {
+        take_child(of, (int)event->fork.descriptor);
+    } else {
+        take_change(of, event);
+    }
+}
+
+/* Whether a report that was read can only be applied when no other one is outstanding. */
+static bool is_unsettled(const struct filling *of)
+{
+    return reading.waiting.count > 0 || reading.late.count > 0 || reading.unplaced_count > 0
+           || of->moves.count > MOST_MOVES;
+}
+
+/* Reads one report after the other: each one that is read lets its thread continue. */
+static bool read_reports(struct filling *of)
+{
+    uint64_t since = now_ns();
+    bool changed = false;
+    for (;;) {
+        struct uffd_event event;
+        ssize_t got = read(of->descriptor, &event, sizeof event);
+        if (got == (ssize_t)sizeof event) {
+            changed = changed || event.kind != UFFD_FAULT;
+            take_report(of, &event);
+            since = now_ns();
+            continue;
         }
-        size_t place = removes ? find_segment(of, event->removed.start) : of->count;
-        if (place < of->count && of->segments[place].address < event->removed.end) {
-            fail("PID %d of the copy has given back memory at %" PRIx64 " while its pages were on their way", of->pid,
-                 event->removed.start);
+        if (got < 0 && errno != EAGAIN && errno != EINTR && errno != EMFILE && errno != ENFILE) {
+            die("the faults of PID %d cannot be read", of->pid);
         }
+        if (!is_outstanding(of)) {
+            settle(of);
+            return changed;
+        }
+        if (!is_unsettled(of)) {
+            return changed;
+        }
+        if (now_ns() - since > REPORT_LIMIT_S * UINT64_C(1000000000)) {
+            fail("PID %d has begun a change of its memory and not reported it for %d s", of->pid, (int)REPORT_LIMIT_S);
+        }
+        struct pollfd more = {of->descriptor, POLLIN, 0};
+        poll(&more, 1, REPORT_PAUSE_MS);
     }
 }
 
@@ -875,28 +1058,16 @@ void answer_asked(void)
 
 void take_reports(struct filling *of)
 {
-    /* Only one thread reads. */
-    static struct reports reports;
-    reports.count = 0;
-    reports.changes = false;
+    reading.faults.count = 0;
     pthread_rwlock_wrlock(&of->lock);
-    if (descriptor_of(of) >= 0) {
-        gather(of, &reports);
-    }
-    if (reports.changes && __atomic_load_n(&all.running, __ATOMIC_ACQUIRE)) {
-        apply(of, &reports);
-    } else if (reports.changes) {
-        require_no_change(of, &reports);
-    }
+    bool changed = descriptor_of(of) >= 0 && read_reports(of);
     pthread_rwlock_unlock(&of->lock);
-    if (reports.changes) {
+    if (changed) {
         signal_change();
     }
     pthread_rwlock_rdlock(&of->lock);
-    for (size_t i = 0; i < reports.count && descriptor_of(of) >= 0; i++) {
-        if (reports.all[i].kind == UFFD_FAULT) {
-            answer_fault(of, reports.all[i].fault.address);
-        }
+    for (size_t i = 0; i < reading.faults.count && descriptor_of(of) >= 0; i++) {
+        answer_fault(of, reading.faults.all[i].fault.address);
     }
     pthread_rwlock_unlock(&of->lock);
 }

@@ -46,6 +46,8 @@ static struct {
     bool lost;
     /* The PID namespace of copies that run; 0 while they are held. */
     uint64_t guarded;
+    /* It is this program's own, so /proc shows it with all namespaces within. */
+    bool has_own;
     int count;
     int since_pruned;
     int descriptors[MOST_HELD];
@@ -108,7 +110,8 @@ static bool kill_guarded(int proc)
             struct stat space;
             snprintf(path, sizeof path, "%ld/ns/pid", pid);
             /* No process in the namespace can kill a rank's init, which ends with the last process. */
-            if (pid > 1 && pid != getpid() && fstatat(proc, path, &space, 0) == 0 && space.st_ino == held.guarded) {
+            bool guarded = held.has_own || (fstatat(proc, path, &space, 0) == 0 && space.st_ino == held.guarded);
+            if (pid > 1 && pid != getpid() && guarded) {
                 found = kill((pid_t)pid, SIGKILL) == 0 || found;
             }
         }
@@ -154,6 +157,10 @@ static void keep_only(int channel)
         }
     }
     prctl(PR_SET_NAME, "ppmr-holder");
+    /* The image directory must not be kept. */
+    if (chdir("/") != 0) {
+        _exit(1);
+    }
 }
 
 ssize_t receive_descriptor(int socket, uint8_t *byte, int *descriptor)
@@ -196,7 +203,8 @@ __attribute__((noreturn)) static void run_holder(int channel)
                 _exit(1);
             }
             held.descriptors[held.count++] = descriptor;
-        } else if (got > 0 && byte == 'g') {
+        } else if (got > 0 && (byte == 'g' || byte == 'o')) {
+            held.has_own = byte == 'o';
             if (recv(channel, &held.guarded, sizeof held.guarded, MSG_WAITALL) != (ssize_t)sizeof held.guarded
                 || send(channel, &byte, 1, MSG_NOSIGNAL) != 1) {
                 _exit(1);
@@ -240,10 +248,11 @@ void release_held(int descriptor)
     pthread_mutex_unlock(&held.lock);
 }
 
-void guard_copies(uint64_t namespace_inode)
+void guard_copies(uint64_t namespace_inode, bool is_own)
 {
-    uint8_t byte = 'g';
+    uint8_t byte = is_own ? 'o' : 'g';
     held.guarded = namespace_inode;
+    held.has_own = is_own;
     if (send(held.channel, &byte, 1, MSG_NOSIGNAL) != 1
         || send(held.channel, &namespace_inode, sizeof namespace_inode, MSG_NOSIGNAL) != (ssize_t)sizeof namespace_inode
         || recv(held.channel, &byte, 1, 0) != 1) {
@@ -269,7 +278,8 @@ void restart_holder(void)
     pthread_mutex_unlock(&held.lock);
     close(pair[1]);
     if (held.pid < 0) {
-        die("cannot start the holder of the copies' memory again");
+        /* With this program's end the memory of the copies would become empty. */
+        end_copies();
     }
 }
 

@@ -5,6 +5,7 @@
 #ifndef PPMR_PAGES_HOLDER_H
 #define PPMR_PAGES_HOLDER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -24,9 +25,9 @@ void release_held(int descriptor);
 
 /*
  * From now on the copies may run. If this program ends before it dismisses the holder, the holder kills all processes of
- * their PID namespace: they would never get the pages that are missing.
+ * their PID namespace, which may be this program's own: they would never get the pages that are missing.
  */
-void guard_copies(uint64_t namespace_inode);
+void guard_copies(uint64_t namespace_inode, bool is_own);
 
 /* Has the holder end, which has nothing more to hold. */
 void dismiss_holder(void);

@@ -43,6 +43,7 @@ enum {
     LIST_PAUSE_NS = 1000000,
     /* Descriptors of this program, beside those of the copies. */
     OTHER_DESCRIPTORS = 64,
+    RECORD_TRIES = 100,
     MOST_EVENTS = 16
 };
 
@@ -115,7 +116,8 @@ static void *watch_children(void *unused)
             }
         }
         bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        if (ended == holder_pid() && !well && __atomic_load_n(&fill.ready, __ATOMIC_ACQUIRE)) {
+        bool is_whole = __atomic_load_n(&fill.whole, __ATOMIC_ACQUIRE);
+        if (ended == holder_pid() && !well && !is_whole && __atomic_load_n(&fill.ready, __ATOMIC_ACQUIRE)) {
             restart_holder();
             left++;
         } else if (ended == holder_pid()) {
@@ -484,6 +486,14 @@ static void note_namespace(const struct ucred *sender)
     if (found == 0 || found == namespace_of("self") || (fill.copies != 0 && fill.copies != found)) {
         fail("a process of the copy, PID %d, is not in a PID namespace of the copy's own", (int)sender->pid);
     }
+    if (fill.copies == 0) {
+        /* Its number is not used again as long as it is open. */
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%s/ns/pid", number);
+        if (open(path, O_RDONLY | O_CLOEXEC) < 0) {
+            die("the PID namespace of the copy cannot be held");
+        }
+    }
     fill.copies = found;
 }
 
@@ -613,12 +623,20 @@ static void record_filling(void)
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     snprintf(fill.record, sizeof fill.record, "%" PRIu64 ".filling", fill.copies);
     fill.records = open_records(true);
-    int file = fill.records < 0
-                   ? -1
-                   : openat(fill.records, fill.record, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (file < 0 || flock(file, LOCK_EX | LOCK_NB) != 0 || fcntl(file, F_SETLK, &whole) != 0) {
-        die("%s/%s cannot be locked", RECORD_FOLDER, fill.record);
+    for (int tries = 0; fill.records >= 0 && tries < RECORD_TRIES; tries++) {
+        struct stat named;
+        struct stat locked;
+        int file = openat(fill.records, fill.record, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (file < 0 || flock(file, LOCK_EX) != 0 || fcntl(file, F_SETLK, &whole) != 0 || fstat(file, &locked) != 0) {
+            break;
+        }
+        if (fstatat(fill.records, fill.record, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == locked.st_ino) {
+            return;
+        }
+        /* It was taken for one of an ended program, and removed. */
+        close(file);
     }
+    die("%s/%s cannot be locked", RECORD_FOLDER, fill.record);
 }
 
 /* Reports to the front that the copies may run. */
@@ -632,11 +650,12 @@ static void report_ready(int front)
         die("cannot leave the image directory");
     }
     fill_wiped();
-    guard_copies(fill.copies);
+    guard_copies(fill.copies, !fill.apart);
     let_run();
     __atomic_store_n(&fill.ready, true, __ATOMIC_RELEASE);
     int none = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int standard = 0; standard <= 2; standard++) {
+    /* Errors still go where the restore's go, a file. */
+    for (int standard = 0; standard < 2; standard++) {
         if (none >= 0) {
             dup2(none, standard);
         }
@@ -732,8 +751,10 @@ static void require_descriptors(size_t wanted)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         die("the limit of descriptors cannot be read");
     }
-    if (limit.rlim_cur < wanted) {
-        limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    /* A copy that runs forks processes of its own. */
+    rlim_t useful = fill.behind ? limit.rlim_max : wanted;
+    if (limit.rlim_cur < useful) {
+        limit.rlim_cur = useful < limit.rlim_max ? useful : limit.rlim_max;
         if (limit.rlim_cur < wanted || setrlimit(RLIMIT_NOFILE, &limit) != 0) {
             fail("%zu descriptors are needed, and only %" PRIu64 " may be open. Remedy: raise the service's LimitNOFILE",
                  wanted, (uint64_t)limit.rlim_max);

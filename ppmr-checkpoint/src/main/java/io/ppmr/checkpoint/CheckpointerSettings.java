@@ -124,12 +124,13 @@ public sealed interface CheckpointerSettings {
             PagePolicy pages,
 
             @Key(
-                    value = "true",
+                    value = "false",
                     doc = "criu, at a target: whether a copy whose memory was copied while the job computed may run"
                             + " before all of it is in place. Pages that it needs come first. If the program that"
-                            + " fills it is killed in that second, the copy is killed, too. Copies of root's jobs are"
+                            + " fills it is killed before, the copy is killed, too; and processes that it forks"
+                            + " before share no memory with it that was missing then. Copies of root's jobs are"
                             + " always held until they are whole",
-                    example = "false")
+                    example = "true")
             boolean fillBehind) {
         public CriuKeys {
             program = List.copyOf(program);
@@ -174,22 +175,27 @@ public sealed interface CheckpointerSettings {
                 NamespacePolicy namespaces) {
             this(
                     new CriuKeys(
-                            program, dumpArguments, restoreArguments, List.of(), LandlockPolicy.REFUSE, pages, true),
+                            program, dumpArguments, restoreArguments, List.of(), LandlockPolicy.REFUSE, pages, false),
                     asJobUser,
                     namespaces);
         }
 
         /** Returns the settings with connections to these servers of the node. */
         public Criu withExternalSockets(List<String> paths) {
-            return with(paths, keys.landlock());
+            return with(paths, keys.landlock(), keys.fillBehind());
         }
 
         /** Returns the settings with another treatment of possible sandboxes. */
         public Criu withLandlock(LandlockPolicy policy) {
-            return with(keys.externalSockets(), policy);
+            return with(keys.externalSockets(), policy, keys.fillBehind());
         }
 
-        private Criu with(List<String> sockets, LandlockPolicy policy) {
+        /** Returns the settings with copies that may run before they are whole. */
+        public Criu withFillBehind() {
+            return with(keys.externalSockets(), keys.landlock(), true);
+        }
+
+        private Criu with(List<String> sockets, LandlockPolicy policy, boolean fillBehind) {
             CriuKeys changed = new CriuKeys(
                     keys.program(),
                     keys.dumpArguments(),
@@ -197,7 +203,7 @@ public sealed interface CheckpointerSettings {
                     sockets,
                     policy,
                     keys.pages(),
-                    keys.fillBehind());
+                    fillBehind);
             return new Criu(changed, asJobUser, namespaces);
         }
 

@@ -97,6 +97,11 @@ final class CriuJob implements AutoCloseable {
         return create(settings(pages, arguments));
     }
 
+    /** Returns real CRIU whose copies may run before they are whole. */
+    static Checkpointer criuBehind() {
+        return create(settings(PagePolicy.PRECOPIED).withFillBehind());
+    }
+
     /** Returns real CRIU whose jobs may be connected to servers at these paths. */
     static Checkpointer criuBeside(List<String> externalSockets) {
         return create(settings(PagePolicy.AUTO).withExternalSockets(externalSockets));
