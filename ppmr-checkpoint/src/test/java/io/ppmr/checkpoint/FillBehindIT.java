@@ -24,7 +24,7 @@ import org.slf4j.LoggerFactory;
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class FillBehindIT {
     private static final Logger LOG = LoggerFactory.getLogger(FillBehindIT.class);
-    private static final int IN_GATE = 4;
+    private static final int IN_GATE = 2;
     private static final int IN_SOAK = 300;
 
     @TempDir
@@ -52,12 +52,12 @@ class FillBehindIT {
 
     @Test
     void shouldGoOnWhenTheHolderIsKilledMeanwhile() throws Exception {
-        move(1, 300, 400, Victim.HOLDER);
+        move(1, 200, 300, Victim.HOLDER);
     }
 
     @Test
     void shouldEndTheCopyAndNeverRunItOnZerosWhenTheFillerIsKilledMeanwhile() throws Exception {
-        move(1, 300, 400, Victim.FILLER);
+        move(1, 200, 300, Victim.FILLER);
     }
 
     /** No other process of the node is killed. */
@@ -65,7 +65,7 @@ class FillBehindIT {
     void shouldEndTheCopyAloneWhenTheFillerIsKilledOutsideOfItsNamespace() throws Exception {
         Process other = new ProcessBuilder("sleep", "600").start();
         try {
-            move(1, 300, 400, Victim.OUTSIDE_FILLER);
+            move(1, 200, 300, Victim.OUTSIDE_FILLER);
             assertTrue(other.isAlive());
         } finally {
             other.destroyForcibly();
