@@ -371,6 +371,10 @@ static void check_as_child(uint64_t *state, const struct unshared *unshared)
             report(true, "wrong: a child, writer %ld, page %zu: %" PRIx64 " after %u writes", writer->number, page,
                    found, count);
         }
+        size_t mark = page * (PAGE / 8);
+        if (large[mark + PAGE / 8 - 2] != mix(mark)) {
+            report(true, "wrong: a child, page %zu has lost its mark", page);
+        }
     }
     for (size_t i = 0; i < unshared->wiped.pages * PAGE; i += 8) {
         if (*(const uint64_t *)(const void *)(unshared->wiped.at + i) != 0) {
@@ -415,8 +419,12 @@ static void *fork_children(void *unused)
             }
             _exit(0);
         }
-        if (child > 0 && waitpid(child, NULL, 0) == child) {
+        int status = 0;
+        if (child > 0 && waitpid(child, &status, 0) == child) {
             next(&state);
+        }
+        if (status != 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)) {
+            report(true, "wrong: a child ended with status %x", (unsigned)status);
         }
         check(&unshared.wiped, unshared.wiped.pages);
         check(&unshared.kept, unshared.kept.pages);

@@ -63,7 +63,7 @@ final class RestoredCopy implements AutoCloseable {
         return begin(own, RoundTool.program("ppmr.native.dir", "ppmr-pages"), storeBytes, "");
     }
 
-    /** Begins to restore a copy that may run before all pages are there, which takes a second for 500 MiB. */
+    /** Begins to restore a copy that may run before all pages are there, which takes a second for 125 MiB. */
     static RestoredCopy behind(Path own, long storeBytes) throws Exception {
         return begin(
                 own,
