@@ -32,7 +32,7 @@
  * check-rounds succeeds if this kernel can do that.
  *
  * With --behind the target succeeds as soon as all pages are in the store and the restore ended. Another process of it
- * goes on filling the copies, which may run by then (filling.h); FILE gets its number and that of the holder. If it is
+ * continues to fill the copies, which may run by then (filling.h); FILE gets its number and that of the holder. If it is
  * killed before all pages are there, the holder kills all processes of the copies' PID namespace: this program's own, or
  * another one.
  *

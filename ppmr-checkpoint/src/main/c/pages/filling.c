@@ -29,7 +29,6 @@ enum {
     MEMORY_PAUSE_NS = 10000000,
     MOST_MOVES = 64,
     FORKS_BEFORE_PRUNED = 32,
-    PROBED_ADDRESS = 1 << 30,
     MEMORY_LIMIT_S = 30,
     IDLE_NS = 100000000,
     /* Pages that a fault brings. */
@@ -782,8 +781,7 @@ static void place_before(const struct filling *of, struct filling *child, struct
 static void end_ended(const struct filling *locked)
 {
     for (struct filling *of = next_filling(NULL); of != NULL; of = next_filling(of)) {
-        struct uffd_copy probe = {.from = (uint64_t)(uintptr_t)all.unreadable, .to = PROBED_ADDRESS, .length = PAGE};
-        if (of != locked && descriptor_of(of) >= 0 && ioctl(of->descriptor, UFFD_COPY, &probe) != 0 && errno == ESRCH) {
+        if (of != locked && descriptor_of(of) >= 0 && is_over(of->descriptor, all.unreadable)) {
             end_filling(of);
         }
     }

@@ -6,9 +6,9 @@
  * process, which each copying thread shares from the look at the map to the end of UFFDIO_COPY. So no page is copied to
  * a place that it has left.
  *
- * Reports of two threads of a process can arrive in another order than their changes were made. As long as a report is
- * outstanding, UFFDIO_COPY fails with EAGAIN. So reports are gathered until none is outstanding, and applied together:
- * what the kernel shows by then decides, not their order.
+ * Reports of two threads of a process can arrive in another order than their changes were made. They are applied as they
+ * are read, except for those that contradict what is known: these wait for another report, or until none is outstanding. As
+ * long as one is, UFFDIO_COPY fails with EAGAIN. Then the kernel shows which change came last.
  */
 #ifndef PPMR_PAGES_FILLING_H
 #define PPMR_PAGES_FILLING_H

@@ -53,8 +53,8 @@ static struct {
     int descriptors[MOST_HELD];
 } held = {.lock = PTHREAD_MUTEX_INITIALIZER, .channel = -1};
 
-/* Whether the memory behind a descriptor is gone. The copy itself fails in any case: its source cannot be read. */
-static bool is_over(int descriptor, const void *unreadable)
+/* The copy itself fails in any case: its source cannot be read. */
+bool is_over(int descriptor, const void *unreadable)
 {
     struct uffd_copy copy = {.to = PROBED_ADDRESS, .from = (uint64_t)(uintptr_t)unreadable, .length = PAGE};
     return ioctl(descriptor, UFFD_COPY, &copy) != 0 && errno == ESRCH;

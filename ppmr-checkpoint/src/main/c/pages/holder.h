@@ -20,6 +20,9 @@ void share_with_holder(int descriptor);
 /* Notes that the holder ended, so that this program's end makes a new one. */
 void lose_holder(void);
 
+/* Whether the memory behind a descriptor is gone. It is asked with a page that cannot be read. */
+bool is_over(int descriptor, const void *unreadable);
+
 /* Closes a descriptor whose memory is gone. */
 void release_held(int descriptor);
 

@@ -846,7 +846,7 @@ static int fill_copies(const struct target_orders *orders, int front, char **res
     return 0;
 }
 
-/* Waits until the copies may run, and ends; the other program goes on filling them. */
+/* Waits until the copies may run, and ends. The other program continues to fill them. */
 static int await_ready(int report, pid_t filler)
 {
     char byte;

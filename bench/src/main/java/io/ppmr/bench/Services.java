@@ -23,7 +23,7 @@ record Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
     private static final Duration LIMIT = Duration.ofSeconds(60);
     private static final Duration SILENCE_LIMIT = Duration.ofSeconds(90);
     private static final JobUser ROOT = new JobUser(0, 0);
-    /** The user of plain processes. Copies of root's are not filled while they run. */
+    /** The user of plain processes. A copy that belongs to root is not filled while it runs. */
     private static final JobUser USER = new JobUser(41_399, 41_399);
     /** The end of a strategy's name: copies are held until they are whole. */
     private static final String HELD = "-held";

@@ -4,6 +4,7 @@ import io.ppmr.linux.ProcessIdentity;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.channels.FileLock;
+import java.nio.channels.OverlappingFileLockException;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -34,6 +35,9 @@ public final class FillingCopies {
             return lock == null;
         } catch (NoSuchFileException e) {
             return false;
+        } catch (OverlappingFileLockException e) {
+            // Another thread of this service has the file locked at this moment.
+            return true;
         }
     }
 

@@ -88,17 +88,7 @@ class FillBehindIT {
         for (int i = 0; i < count; i++) {
             Path own = Files.createDirectory(folder.resolve(victim + "-" + i));
             int mib = leastMib + random.nextInt(mostMib - leastMib);
-            List<String> arguments = List.of(
-                    "--threads",
-                    Integer.toString(1 + random.nextInt(3)),
-                    "--children",
-                    Integer.toString(random.nextInt(3)),
-                    "--pace",
-                    Integer.toString(10 << random.nextInt(6)),
-                    "--seed",
-                    Integer.toString(1 + random.nextInt(1 << 30)),
-                    "--mib",
-                    Integer.toString(mib));
+            List<String> arguments = RoundTool.draw(random, mib, 6);
             behind += move(own, arguments, (4L * mib + 256) << 20, victim) ? 1 : 0;
         }
         LOG.info("{} moves, {} of them ran before all pages were there, no byte is wrong", count, behind);

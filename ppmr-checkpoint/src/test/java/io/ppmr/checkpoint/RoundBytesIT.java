@@ -65,17 +65,7 @@ class RoundBytesIT {
         for (int i = 0; i < count; i++) {
             Path own = Files.createDirectory(folder.resolve("move-" + i));
             int mib = leastMib + random.nextInt(mostMib - leastMib);
-            List<String> arguments = List.of(
-                    "--threads",
-                    Integer.toString(1 + random.nextInt(3)),
-                    "--children",
-                    Integer.toString(random.nextInt(3)),
-                    "--pace",
-                    Integer.toString(10 << random.nextInt(8)),
-                    "--seed",
-                    Integer.toString(1 + random.nextInt(1 << 30)),
-                    "--mib",
-                    Integer.toString(mib));
+            List<String> arguments = RoundTool.draw(random, mib, 8);
             pages += compare(own, arguments, 1 + random.nextInt(4), (4 * mib + 256) * MIB);
         }
         LOG.info("{} moves, {} pages compared, no byte differs", count, pages);

@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
@@ -114,6 +115,21 @@ final class RoundTool implements AutoCloseable {
                 .start();
         until("the job computes", () -> text(folder.resolve("report")).contains("ready"));
         return job;
+    }
+
+    /** Draws the arguments of a job with so many MiB, with threads and children, which write little or much. */
+    static List<String> draw(Random random, int mib, int paces) {
+        return List.of(
+                "--threads",
+                Integer.toString(1 + random.nextInt(3)),
+                "--children",
+                Integer.toString(random.nextInt(3)),
+                "--pace",
+                Integer.toString(10 << random.nextInt(paces)),
+                "--seed",
+                Integer.toString(1 + random.nextInt(1 << 30)),
+                "--mib",
+                Integer.toString(mib));
     }
 
     /** Has the job check all of its memory and end. */

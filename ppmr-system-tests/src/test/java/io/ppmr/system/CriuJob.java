@@ -32,8 +32,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 
 /**
- * A job of one rank that is moved by real CRIU, of root's or an ordinary user's. It has a folder of its own, which is
- * also its working directory. Its remaining processes are found by its working directory and ended.
+ * A job of one rank that is moved by real CRIU. Its user is root or an ordinary user. It has a folder of its own, which
+ * is also its working directory. Its remaining processes are found by its working directory and ended.
  */
 final class CriuJob implements AutoCloseable {
     private static final JobUser ROOT = new JobUser(0, 0);
