@@ -1,5 +1,7 @@
 package io.ppmr.cluster;
 
+import io.ppmr.cluster.job.JobMembers;
+import io.ppmr.cluster.job.JobQuestion;
 import io.ppmr.cluster.message.ClusterMessage;
 import io.ppmr.cluster.message.ControllerQuestions;
 import io.ppmr.cluster.message.Prober;
@@ -54,6 +56,8 @@ final class ClusterMember implements AutoCloseable {
     /** The interval at which the figures are compared with the record. */
     private static final Duration REFRESH = Duration.ofMinutes(1);
 
+    private static final Duration JOB_AGAIN = Duration.ofSeconds(2);
+    private static final Duration JOB_LIMIT = Duration.ofSeconds(10);
     private static final Duration AGAIN = Duration.ofSeconds(2);
     private static final Duration AGAIN_LATER = Duration.ofSeconds(5);
     private static final Duration NAME_TAKEN_AGAIN = Duration.ofSeconds(2);
@@ -69,8 +73,10 @@ final class ClusterMember implements AutoCloseable {
     private final QuestionListener listener;
     private final ClusterUser user;
     private final Optional<TlsFiles> tls;
+    private final JobMembers jobs;
     private final RareLog log = new RareLog(LOG::warn);
     private final Thread thread;
+    private volatile Optional<ServiceSession> present = Optional.empty();
     private final CountDownLatch end = new CountDownLatch(1);
     private volatile boolean ended;
 
@@ -87,13 +93,46 @@ final class ClusterMember implements AutoCloseable {
         this.controllers = controllers;
         this.user = ClusterUser.service(key);
         this.tls = tls;
-        this.listener = new QuestionListener(keys.listen(), key, ClusterMember::answer);
+        this.jobs = new JobMembers(
+                service.gauge().figures().host(), service.jobs(), service.journal(), this::askController);
+        this.listener = new QuestionListener(keys.listen(), key, this::answer);
+        service.jobs().members().onChange(this::podsChanged);
         this.thread = LogContext.thread(this::run, "ppmr-cluster");
         thread.start();
     }
 
-    /** Answers a controller: which of these nodes answer this one. */
-    private static ClusterMessage answer(ClusterMessage question, String peer) {
+    /** Returns the jobs over several nodes of this service. */
+    JobMembers jobs() {
+        return jobs;
+    }
+
+    /** Has the jobs of this service read again. */
+    void podsChanged() {
+        present.ifPresent(ServiceSession::wake);
+    }
+
+    private JobQuestion.Answer askController(JobQuestion question) throws IOException, RequestException {
+        return ask(controllers, question, JOB_LIMIT);
+    }
+
+    /** Sends a question about jobs to the active controller. */
+    static JobQuestion.Answer ask(ControllerQuestions controllers, JobQuestion question, Duration limit)
+            throws IOException, RequestException {
+        ClusterMessage.JobsAnswer answer = controllers.ask(
+                new ClusterMessage.AskJobs(question.kind(), question.text()), ClusterMessage.JobsAnswer.class, limit);
+        return JobQuestion.Answer.parse(answer.text())
+                .orElseThrow(() -> new IOException("a controller gave an answer of another form. Remedy: install the"
+                        + " same release of ppmr there"));
+    }
+
+    /** Answers a controller: about jobs, or which of these nodes answer this one. */
+    private ClusterMessage answer(ClusterMessage question, String peer) {
+        if (question instanceof ClusterMessage.AskJobs ask) {
+            return JobQuestion.parse(ask.kind(), ask.text())
+                    .<ClusterMessage>map(parsed ->
+                            new ClusterMessage.JobsAnswer(jobs.answer(parsed).text()))
+                    .orElse(new ClusterMessage.QuestionRefused("a question about jobs has an invalid form"));
+        }
         if (question instanceof ClusterMessage.ProbeNodes probe
                 && probe.addresses().size() > WITNESS_PROBES) {
             return new ClusterMessage.QuestionRefused("more than " + WITNESS_PROBES + " nodes in one question");
@@ -162,7 +201,12 @@ final class ClusterMember implements AutoCloseable {
         try (ServiceSession session = ServiceSession.begin(access)) {
             session.awaitConnection(CONNECT_LIMIT);
             new ClusterNote(joined.clusterId(), Optional.of(session.credentials())).write(service.journal());
+            present = Optional.of(session);
+            jobs.joined();
+            session.wake();
             keepRecord(session, name, joined, own);
+        } finally {
+            present = Optional.empty();
         }
     }
 
@@ -213,6 +257,7 @@ final class ClusterMember implements AutoCloseable {
         ServiceRecord written = record(own);
         long takenSinceNs = System.nanoTime();
         boolean isThere = false;
+        boolean isJobDue = true;
         while (!ended) {
             if (!isThere) {
                 isThere = session.write(name, written.encode(), user, joined.controllers());
@@ -222,7 +267,10 @@ final class ClusterMember implements AutoCloseable {
                     noteTaken(name, System.nanoTime() - takenSinceNs);
                 }
             }
-            Optional<Event> event = session.await(isThere ? REFRESH : NAME_TAKEN_AGAIN);
+            Optional<Event> event = session.await(!isThere ? NAME_TAKEN_AGAIN : isJobDue ? JOB_AGAIN : REFRESH);
+            if (isJobDue || event.filter(Event.JOB_CHANGED::equals).isPresent() || event.isEmpty()) {
+                isJobDue = isThere && !refreshJobs(session);
+            }
             if (event.isEmpty() && isThere) {
                 ServiceRecord now = record(own);
                 if (now.differsFrom(written)) {
@@ -237,8 +285,20 @@ final class ClusterMember implements AutoCloseable {
                     case DISCONNECTED -> LOG.debug("the connection to the ensemble is lost");
                     // A write of its own is such an event, too. Only a record that is gone is written again.
                     case CONNECTED, RECORD_CHANGED -> isThere = session.holds(name);
+                    // The jobs were read again above.
+                    case JOB_CHANGED -> LOG.trace("a job has changed");
                 }
             }
+        }
+    }
+
+    /** Reads the records of jobs again. Returns false if that must be done again soon. */
+    private boolean refreshJobs(ServiceSession session) throws InterruptedException {
+        try {
+            return jobs.refresh(session);
+        } catch (IOException e) {
+            log.write("jobs", "jobs over several nodes: " + e.getMessage());
+            return false;
         }
     }
 
@@ -324,6 +384,11 @@ final class ClusterMember implements AutoCloseable {
     public void close() throws IOException {
         ended = true;
         end.countDown();
+        try {
+            jobs.end();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
         thread.interrupt();
         listener.close();
         try {

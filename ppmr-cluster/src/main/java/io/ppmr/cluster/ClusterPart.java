@@ -1,6 +1,7 @@
 package io.ppmr.cluster;
 
 import io.ppmr.cli.BuildVersion;
+import io.ppmr.cluster.job.JobQuestion;
 import io.ppmr.cluster.message.ClusterMessage;
 import io.ppmr.cluster.message.ControllerQuestions;
 import io.ppmr.cluster.record.ServiceRecord;
@@ -9,6 +10,7 @@ import io.ppmr.cluster.zookeeper.TlsFiles;
 import io.ppmr.daemon.config.file.ConfigFile;
 import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.control.ControlRequest;
+import io.ppmr.daemon.jobs.JobSource;
 import io.ppmr.daemon.part.ServicePart;
 import io.ppmr.linux.HostPort;
 import io.ppmr.migration.RequestException;
@@ -20,6 +22,7 @@ import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -32,6 +35,9 @@ public final class ClusterPart implements ServicePart {
     private static final String SECTION = "cluster";
     private static final Duration SPARES_LIMIT = Duration.ofSeconds(2);
     private static final Duration CHECK_LIMIT = Duration.ofSeconds(5);
+    private static final Duration JOB_LIMIT = Duration.ofSeconds(10);
+    /** The time for the plan of a restart, for which the controller queries services. */
+    private static final Duration RESTART_LIMIT = Duration.ofSeconds(35);
 
     @Override
     public String name() {
@@ -50,7 +56,7 @@ public final class ClusterPart implements ServicePart {
 
     @Override
     public List<Object> commands() {
-        return List.of(new ControllerCommand(), new NodesCommand());
+        return List.of(new ControllerCommand(), new NodesCommand(), new ClusterJobCommand());
     }
 
     @Override
@@ -79,6 +85,15 @@ public final class ClusterPart implements ServicePart {
     /** Returns this node's host name. */
     private static String hostName() throws IOException {
         return Files.readString(Path.of("/proc/sys/kernel/hostname")).strip();
+    }
+
+    private static String ownName() {
+        try {
+            return hostName();
+        } catch (IOException e) {
+            LOG.warn("this node's name cannot be read: {}", e.getMessage());
+            return "";
+        }
     }
 
     /** The cluster of a configuration file. */
@@ -158,7 +173,7 @@ public final class ClusterPart implements ServicePart {
         private final Membership membership;
         private final PeerAuthenticator key;
         private final ControllerQuestions questions;
-        private ClusterMember member;
+        private volatile ClusterMember member;
 
         private Joining(Membership membership, PeerAuthenticator key, ControllerQuestions questions) {
             this.membership = membership;
@@ -172,9 +187,21 @@ public final class ClusterPart implements ServicePart {
         }
 
         @Override
+        public Optional<JobSource> jobs() {
+            return Optional.of(new MovingJobs(() -> Optional.ofNullable(member)));
+        }
+
+        @Override
         public Map<String, ControlRequest<?>> requests() {
-            return NodeRequests.of(
-                    question -> questions.ask(question, ClusterMessage.NodeList.class, NodeRequests.LIMIT));
+            Map<String, ControlRequest<?>> requests = new HashMap<>(NodeRequests.of(
+                    question -> questions.ask(question, ClusterMessage.NodeList.class, NodeRequests.LIMIT)));
+            requests.putAll(JobRequests.of(
+                    question -> ClusterMember.ask(
+                            questions,
+                            question,
+                            question instanceof JobQuestion.OrderRestart ? RESTART_LIMIT : JOB_LIMIT),
+                    ownName()));
+            return requests;
         }
 
         @Override

@@ -1,5 +1,6 @@
 package io.ppmr.cluster;
 
+import io.ppmr.cluster.job.JobTable;
 import io.ppmr.cluster.zookeeper.ClusterUser;
 import io.ppmr.cluster.zookeeper.ControllerAccess;
 import io.ppmr.cluster.zookeeper.EnsembleSettings;
@@ -32,6 +33,7 @@ import java.util.Optional;
  * @param tls the files for TLS with the ensemble, or empty for connections without it
  * @param access the access rights to the control socket
  * @param metrics the address of the metrics endpoint, or empty for none
+ * @param checkpoints the checkpoints of jobs over several nodes
  */
 public record ControllerConfig(
         ControllerKeys keys,
@@ -39,12 +41,13 @@ public record ControllerConfig(
         PreSharedKey controllerKey,
         Optional<TlsFiles> tls,
         ControlAccess access,
-        Optional<InetSocketAddress> metrics) {
+        Optional<InetSocketAddress> metrics,
+        CheckpointKeys checkpoints) {
     static final ConfigRole ROLE = new ConfigRole(
             "controller",
             "controller_key_file",
             ControllerKeys.class,
-            List.of(ServiceKeys.MetricsKeys.class),
+            List.of(ServiceKeys.MetricsKeys.class, CheckpointKeys.class),
             ControllerConfig::read,
             Optional.of(ControllerCheck::findings));
 
@@ -142,6 +145,32 @@ public record ControllerConfig(
 
             TlsKeys tls) {}
 
+    /** The keys of checkpoints of jobs over several nodes. */
+    @Section(
+            name = "checkpoints",
+            doc = "Checkpoints of [jobs over several nodes](../admin/pods.md#jobs-over-several-nodes)")
+    record CheckpointKeys(
+            @Key(value = "2", doc = "how many sets of a job are kept", example = "3", least = 1, most = 16)
+            int keep,
+
+            @Key(
+                    value = "60s",
+                    doc = "how long a node holds its pods until all nodes hold theirs. After that time the"
+                            + " checkpoint becomes void, and the job continues",
+                    example = "30s")
+            Duration holdLimit,
+
+            @Key(
+                    value = "30m",
+                    doc = "how long the images of a checkpoint may take to reach the disks, and a restart to restore"
+                            + " all pods",
+                    example = "10m")
+            Duration stepLimit) {
+        JobTable.JobLimits limits() {
+            return new JobTable.JobLimits(keep, holdLimit, stepLimit);
+        }
+    }
+
     /** Reads a file on its node. Throws with all mistakes. */
     public static ControllerConfig load(Path file) throws ConfigException {
         return read(new ConfigFile(file, true));
@@ -190,7 +219,8 @@ public record ControllerConfig(
                 controllerKey,
                 ensemble.tls().files(top),
                 ServiceConfig.access(top, keys.control()),
-                ServiceConfig.metrics(file.section(ServiceKeys.MetricsKeys.class)));
+                ServiceConfig.metrics(file.section(ServiceKeys.MetricsKeys.class)),
+                file.section(CheckpointKeys.class).values());
         file.requireGood();
         return config;
     }

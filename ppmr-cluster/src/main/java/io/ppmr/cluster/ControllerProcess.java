@@ -75,7 +75,8 @@ final class ControllerProcess {
                 Controller controller = new Controller(new Controller.ControllerSettings(
                         config.key(),
                         config.keys().ensemble().session(),
-                        config.keys().probeLimit()));
+                        config.keys().probeLimit(),
+                        config.checkpoints().limits()));
                 ControllerStore store = new ControllerStore(
                         access,
                         ControllerConfig.text(

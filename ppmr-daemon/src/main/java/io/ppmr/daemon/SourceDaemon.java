@@ -4,7 +4,9 @@ import io.ppmr.daemon.config.SourceConfig;
 import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.control.SourceRequests;
+import io.ppmr.daemon.jobs.JobName;
 import io.ppmr.daemon.jobs.JobSources;
+import io.ppmr.daemon.part.NodeJobs;
 import io.ppmr.daemon.part.RunningParts;
 import io.ppmr.daemon.part.ServicePart;
 import io.ppmr.daemon.service.CommandFailure;
@@ -19,6 +21,7 @@ import io.ppmr.linux.UninterruptedWait;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.node.NodeGauge;
 import io.ppmr.migration.node.NodeProbe;
+import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.SourceService;
@@ -122,8 +125,18 @@ public final class SourceDaemon implements Daemon.Service {
                 Optional.empty(),
                 new NodeGauge(
                         new NodeProbe(Path.of("/"), 0, config.settings().pool().chunkBytes(), config.checkpointers()),
-                        () -> 0)));
+                        () -> 0),
+                new NodeJobs(
+                        parts.members(),
+                        Optional.of((job, order) -> service.checkpoint(found(jobs, job), order)),
+                        Optional.empty())));
         health = config.health().filter(settings -> triggers).map(settings -> new HealthTrigger(settings, migrations));
+    }
+
+    private static Job found(JobSources jobs, JobName name) throws IOException, RequestException {
+        return jobs.find(name)
+                .orElseThrow(() -> new RequestException("job " + name + " no longer has pods on this node"))
+                .resolve();
     }
 
     @Override

@@ -6,6 +6,7 @@ import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.daemon.control.ControlProtocol;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.control.ControlStatus;
+import io.ppmr.daemon.part.NodeJobs;
 import io.ppmr.daemon.part.RunningParts;
 import io.ppmr.daemon.part.ServicePart;
 import io.ppmr.daemon.service.CommandFailure;
@@ -78,7 +79,8 @@ public final class TargetDaemon implements Daemon.Service {
                 ServicePart.Side.TARGET,
                 config.journal(),
                 Optional.of(service.address()),
-                new NodeGauge(service.probe(), service::freePlaces)));
+                new NodeGauge(service.probe(), service::freePlaces),
+                new NodeJobs(parts.members(), Optional.empty(), Optional.of(service.restarts()))));
     }
 
     private static MemoryMount mount(TargetConfig.OwnStaging own) throws IOException, InterruptedException {

@@ -10,6 +10,7 @@ import io.ppmr.protocol.control.PodFacts;
 import java.io.IOException;
 import java.util.Collection;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * Manages the surroundings of ranks: network, root directory and limits. An optional part of the services implements
@@ -35,9 +36,11 @@ public interface RankSurroundings {
     /**
      * Disconnects the pod's network at the node's end, and undoes changes of an earlier checkpoint to its sockets.
      *
-     * @param secret the migration's secret, which proves to peers that the address is back
+     * @param secret the migration's secret, which proves to peers that the address is back; empty if peers get no
+     * notice,
+     *     since all of them are held, too
      */
-    void detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException;
+    void detach(String move, Optional<MigrationSecret> secret, ProcessIdentity init) throws IOException;
 
     /**
      * Removes the pods' network links permanently. Copies may live, and this kernel must not acknowledge further
@@ -60,11 +63,12 @@ public interface RankSurroundings {
      * Makes the pod's surroundings for the restore: a disconnected network with its address, its root directory, and
      * its cgroup.
      *
-     * @param secret the migration's secret, which proves to peers that the address is back
+     * @param secret the migration's secret, which proves to peers that the address is back; empty if peers get no
+     *     notice, since all of them are held, too
      * @param isHeld whether the pod is held at its source by now; otherwise its memory is copied while it runs there
      * @return the enclosure for the restore
      */
-    Enclosure prepare(String move, MigrationSecret secret, PodFacts pod, boolean isHeld) throws IOException;
+    Enclosure prepare(String move, Optional<MigrationSecret> secret, PodFacts pod, boolean isHeld) throws IOException;
 
     /** Notes the first process of a pod's copy, which is held. */
     void restored(String move, PodFacts pod, ProcessIdentity init) throws IOException;
@@ -116,7 +120,7 @@ public interface RankSurroundings {
         }
 
         @Override
-        public void detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException {
+        public void detach(String move, Optional<MigrationSecret> secret, ProcessIdentity init) throws IOException {
             throw new IOException(NO_PODS);
         }
 
@@ -137,7 +141,8 @@ public interface RankSurroundings {
         }
 
         @Override
-        public Enclosure prepare(String move, MigrationSecret secret, PodFacts pod, boolean isHeld) throws IOException {
+        public Enclosure prepare(String move, Optional<MigrationSecret> secret, PodFacts pod, boolean isHeld)
+                throws IOException {
             throw new IOException(NO_PODS);
         }
 

@@ -76,9 +76,8 @@ public final class PodCommand implements Runnable {
                 description = "a file in the pod for the error output (default: as --output)")
         private String error;
 
-        private PodOrder order(
-                String name, String job, String template, String address, String user, List<String> command) {
-            PodSpecification specification = new PodSpecification(name, job, template, environment, command);
+        private PodOrder order(PodSpecification ordered, String address, String user) {
+            PodSpecification specification = ordered.granted(ordered.template(), environment);
             return new PodOrder(specification, address, user, directory, input, output, error);
         }
 
@@ -115,6 +114,14 @@ public final class PodCommand implements Runnable {
                                             + " name)")
                     String job,
             @Option(
+                            names = "--members",
+                            paramLabel = "N",
+                            description = {
+                                "the number of the job's pods on all nodes, each run with this option: the job is"
+                                        + " checkpointed and restarted as one (ppmr job)"
+                            })
+                    int members,
+            @Option(
                             names = "--template",
                             paramLabel = "NAME",
                             description = "the template, a [pods.NAME]; needed if you may use several")
@@ -139,7 +146,8 @@ public final class PodCommand implements Runnable {
             throws ConfigException, IOException, RequestException {
         Optional<PodWatch> watch =
                 attach ? Optional.of(new PodWatch(socket.path(Side.SOURCE), System.in, out())) : Optional.empty();
-        PodOrder order = or(streams).order(name, job, template, address, user, command);
+        PodOrder order = or(streams)
+                .order(new PodSpecification(name, job, template, List.of(), command, members), address, user);
         try (PodClient client = new PodClient(socket.path(Side.SOURCE))) {
             PodStatus pod = client.runPod(order);
             out().println(
@@ -251,7 +259,8 @@ public final class PodCommand implements Runnable {
                     spec.commandLine(), "--directory, --input, --output and --error are for a command with --detach");
         }
         try (PodClient client = new PodClient(socket.path())) {
-            Pods.Executed executed = client.execute(given.order(name, null, null, null, null, command), detach);
+            Pods.Executed executed = client.execute(
+                    given.order(new PodSpecification(name, null, null, List.of(), command), null, null), detach);
             if (!executed.output().isEmpty()) {
                 out().print(executed.output());
                 out().println();

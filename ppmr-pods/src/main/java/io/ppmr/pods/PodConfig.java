@@ -51,7 +51,15 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
                             + " are not moved. Both nodes need a template of this name with these directories, and"
                             + " the target needs the user in trusted_users",
                     example = "criu")
-            Optional<String> checkpointer) {}
+            Optional<String> checkpointer,
+
+            @Key(
+                    doc = "the directory for the images of"
+                            + " [jobs over several nodes](../admin/pods.md#jobs-over-several-nodes); it is root's."
+                            + " Nodes that share it can restart each other's pods. Default: no checkpoints of such"
+                            + " jobs",
+                    example = "/ckpt")
+            Optional<Path> checkpoints) {}
 
     @Section(doc = "The addresses of one user.")
     record ShareKeys(
@@ -113,7 +121,14 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
                         "checkpointer", "there is no [checkpointers." + named + "]; write one, or leave it out"));
         requireDirectories(section, "mounts", keys.mounts().mounts());
         requireDirectories(section, "writable_mounts", keys.mounts().writableMounts());
-        return new PodTemplate(name, network, shares(section), keys.mounts(), limits, keys.checkpointer());
+        keys.checkpoints()
+                .filter(path -> !path.isAbsolute() || !path.equals(path.normalize()))
+                .ifPresent(path -> section.bad("checkpoints", "'" + path + "' must be an absolute path without '..'"));
+        if (keys.checkpoints().isPresent() && keys.checkpointer().isEmpty()) {
+            section.bad("checkpoints", "has no checkpointer that writes images: name one, or leave it out");
+        }
+        return new PodTemplate(
+                name, network, shares(section), keys.mounts(), limits, keys.checkpointer(), keys.checkpoints());
     }
 
     private static List<PodTemplate.Share> shares(ConfigFile.FileSection<PodKeys> template) {

@@ -99,7 +99,7 @@ final class PodMoves implements RankSurroundings {
             all = pods.records();
         }
         all.stream()
-                .filter(pod -> pod.moves() && (!pod.arrives() || pod.init() != null))
+                .filter(pod -> pod.moves() && pod.move().notifies() && (!pod.arrives() || pod.init() != null))
                 .forEach(pod -> notices.leaves(
                         pod.move().migration(), pod.address(), pod.move().token()));
     }
@@ -163,9 +163,11 @@ final class PodMoves implements RankSurroundings {
     }
 
     @Override
-    public void detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException {
+    public void detach(String move, Optional<MigrationSecret> secret, ProcessIdentity init) throws IOException {
         PodRecord pod = leaving(move, secret, init);
-        notices.leaves(move, pod.address(), pod.move().token());
+        if (pod.move().notifies()) {
+            notices.leaves(move, pod.address(), pod.move().token());
+        }
         quiet.mute(pods.folderOf(pod), pod, networkOf(pod));
         runtime.setVethDown(pod);
         runtime.resetTcpTimers(PodRuntime.number(networkOf(pod)));
@@ -173,7 +175,7 @@ final class PodMoves implements RankSurroundings {
     }
 
     /** Writes into the pod's record that it leaves, unless its user ends it at this time. */
-    private PodRecord leaving(String move, MigrationSecret secret, ProcessIdentity init) throws IOException {
+    private PodRecord leaving(String move, Optional<MigrationSecret> secret, ProcessIdentity init) throws IOException {
         PodRecord seen = byInit(init);
         if (!pods.take(seen)) {
             throw new IOException("pod " + seen.fullName() + " is being ended. Remedy: migrate the rest of the job");
@@ -184,7 +186,9 @@ final class PodMoves implements RankSurroundings {
                 throw new IOException("pod " + pod.fullName() + " is being moved by migration "
                         + pod.move().migration());
             }
-            PodRecord leaves = pod.leaving(move, ReturnToken.of(secret, pod.address()));
+            PodRecord leaves = pod.leaving(
+                    move,
+                    secret.map(known -> ReturnToken.of(known, pod.address())).orElse(null));
             leaves.write(pods.folderOf(pod));
             return leaves;
         } finally {
@@ -227,7 +231,9 @@ final class PodMoves implements RankSurroundings {
     public void ended(String move) throws IOException {
         for (PodRecord pod : pods.moving(move)) {
             if (!pod.arrives()) {
-                notices.hasGone(move, pod.address(), pod.move().token());
+                if (pod.move().notifies()) {
+                    notices.hasGone(move, pod.address(), pod.move().token());
+                }
                 pods.takeAway(pod);
             }
         }
@@ -386,6 +392,10 @@ final class PodMoves implements RankSurroundings {
             return Optional.of(
                     "the address " + address + " is in use at bridge " + bridge + ", by " + other.get() + ": free it");
         }
+        if (!having.isEmpty() && !pod.answers()) {
+            return Optional.of("the pod answers at bridge " + bridge + " for " + address
+                    + ", though nothing of it may run: stop it where it runs");
+        }
         return having.isEmpty() && pod.answers()
                 ? Optional.of("the pod does not answer at bridge " + bridge + " for " + address
                         + ", so that is another network"
@@ -394,7 +404,8 @@ final class PodMoves implements RankSurroundings {
     }
 
     @Override
-    public Enclosure prepare(String move, MigrationSecret secret, PodFacts facts, boolean isHeld) throws IOException {
+    public Enclosure prepare(String move, Optional<MigrationSecret> secret, PodFacts facts, boolean isHeld)
+            throws IOException {
         PodTemplate template = pods.template(facts.specification().template())
                 .orElseThrow(() -> new IOException(
                         "there is no [pods." + facts.specification().template() + "] on this node"));
@@ -414,10 +425,13 @@ final class PodMoves implements RankSurroundings {
                 null,
                 false,
                 0,
-                new PodRecord.PodMove(move, true, ReturnToken.of(secret, address)));
+                new PodRecord.PodMove(
+                        move,
+                        true,
+                        secret.map(known -> ReturnToken.of(known, address)).orElse(null)));
         try {
             pods.note(pod);
-            if (isHeld) {
+            if (isHeld && pod.move().notifies()) {
                 notices.leaves(move, pod.address(), pod.move().token());
             }
             return make(pod, template);
@@ -468,7 +482,9 @@ final class PodMoves implements RankSurroundings {
             throw new IOException(none.get() + ", so the pod would have no network. Remedy: make it again");
         }
         pod.with(init, false).write(pods.folderOf(pod));
-        notices.leaves(move, pod.address(), pod.move().token());
+        if (pod.move().notifies()) {
+            notices.leaves(move, pod.address(), pod.move().token());
+        }
     }
 
     @Override
@@ -582,7 +598,9 @@ final class PodMoves implements RankSurroundings {
         if (processes.isAlive(pod.init())) {
             runtime.setVethUp(pod);
             quiet.unmute(folder, network);
-            notices.isBack(move, pod.address(), pod.move().token());
+            if (pod.move().notifies()) {
+                notices.isBack(move, pod.address(), pod.move().token());
+            }
             runtime.announce(pod, network);
             runtime.resetTcpTimers(PodRuntime.number(network));
         }

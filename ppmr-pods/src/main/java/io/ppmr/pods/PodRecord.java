@@ -55,9 +55,14 @@ public record PodRecord(
      *
      * @param migration its name
      * @param arriving whether it brings the pod: the pod is then the migration's to remove
-     * @param token proves to other nodes that the pod's address is back
+     * @param token proves to other nodes that the pod's address is back; null if they get no notice
      */
-    public record PodMove(String migration, boolean arriving, ReturnToken token) {}
+    public record PodMove(String migration, boolean arriving, ReturnToken token) {
+        /** Returns true if other nodes learn that the pod's address is away, and when it is back. */
+        boolean notifies() {
+            return token != null;
+        }
+    }
 
     public PodRecord {
         mounts = List.copyOf(mounts);

@@ -17,6 +17,7 @@ import java.util.stream.Stream;
  * @param mounts the directories of the node that the pods see
  * @param limits the limits of their memory and their processes
  * @param checkpointer the name of the checkpointer that moves them, or empty if they cannot be moved
+ * @param checkpoints the directory of checkpoints of jobs over several nodes, or empty for none
  */
 public record PodTemplate(
         String name,
@@ -24,7 +25,8 @@ public record PodTemplate(
         List<Share> shares,
         Mounts mounts,
         PodLimits limits,
-        Optional<String> checkpointer) {
+        Optional<String> checkpointer,
+        Optional<Path> checkpoints) {
     public PodTemplate {
         shares = List.copyOf(shares);
     }

@@ -34,6 +34,7 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
@@ -64,6 +65,7 @@ public final class Pods {
     /** The time limit of a further command with a waiting caller. */
     static final Duration EXECUTE_LIMIT = Duration.ofSeconds(60);
 
+    private static final int MOST_MEMBERS = 4096;
     private static final String UNNAMED = ".new-";
     /** The prefix of a folder that a thread removes: it is not a pod's, and no other thread removes it. */
     private static final String REMOVED = ".gone-";
@@ -89,6 +91,8 @@ public final class Pods {
     private final RareLog log = new RareLog(LOG::warn);
     /** The locks of the pods that callers of this service work on, by id. Guarded by this. */
     private final Map<String, FileChannel> busy = new HashMap<>();
+
+    private volatile Runnable changed = () -> LOG.debug("a pod was started or removed");
 
     /**
      * The user of a request.
@@ -184,6 +188,9 @@ public final class Pods {
         if (!PodOrder.isName(order.specification().job())) {
             throw new RequestException("a job of pods has a name as a pod has, of up to 32 small letters, digits and"
                     + " hyphens, none of these at its ends: name it so");
+        }
+        if (order.specification().members() < 0 || order.specification().members() > MOST_MEMBERS) {
+            throw new RequestException("a job over several nodes has 1 to " + MOST_MEMBERS + " pods (--members)");
         }
         order.requireCommand();
         Accounts.User owner = ownerOf(caller, order);
@@ -612,6 +619,7 @@ public final class Pods {
 
     /** Removes a pod as soon as it ends: its network answers for its addresses until then. */
     void takeAwayWhenItEnds(PodRecord pod) {
+        changed.run();
         ends.watch(pod.init(), () -> takeAwayIfEnded(pod.id()));
     }
 
@@ -692,6 +700,17 @@ public final class Pods {
         if (own.isPresent()) {
             WorkDirectories.remove(own.get());
         }
+        changed.run();
+    }
+
+    /** Sets what is called after a pod was started here, or removed. It must not block. */
+    void onChange(Runnable task) {
+        changed = task;
+    }
+
+    /** Lists the templates. */
+    Collection<PodTemplate> templates() {
+        return templates.values();
     }
 
     /** Claims a folder for removal by this caller. Returns empty if another thread or service removes it. */

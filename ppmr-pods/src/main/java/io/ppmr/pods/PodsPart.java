@@ -3,6 +3,7 @@ package io.ppmr.pods;
 import io.ppmr.daemon.config.file.ConfigFile;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.jobs.JobSource;
+import io.ppmr.daemon.part.MemberJobs;
 import io.ppmr.daemon.part.ServicePart;
 import io.ppmr.migration.RankSurroundings;
 import io.ppmr.protocol.control.Finding;
@@ -80,6 +81,11 @@ public final class PodsPart implements ServicePart {
             return pods.offered() && side == Side.SOURCE
                     ? Optional.of(new PodJobs(pods, tools.byName()))
                     : Optional.empty();
+        }
+
+        @Override
+        public Optional<MemberJobs> members() {
+            return pods.offered() ? Optional.of(new PodMembers(pods)) : Optional.empty();
         }
 
         @Override

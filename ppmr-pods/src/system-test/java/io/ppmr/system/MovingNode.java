@@ -267,6 +267,27 @@ final class MovingNode {
         return node.runPodOf(job, name, at, command);
     }
 
+    /** Configures its services to join a cluster. Call it before they start. */
+    void joinCluster(String controllers) {
+        node.joinCluster(controllers);
+    }
+
+    /** Runs a pod of a job over several nodes. */
+    PodStatus runMember(String job, int members, String name, String at, String... command)
+            throws IOException, RequestException {
+        return node.runMember(job, members, name, at, command);
+    }
+
+    /** Returns the underlying node. */
+    BridgedNode bridged() {
+        return node;
+    }
+
+    /** Returns its host name, as the cluster shows it. */
+    String host() {
+        return "bridged-" + node.number();
+    }
+
     /** Returns a path of a pod's in this JVM's namespace. */
     Path within(PodStatus pod, String path) throws IOException {
         return Path.of("/proc/" + node.pidOf(pod) + "/root" + path);

@@ -50,7 +50,8 @@ class PodJobsTest {
                 List.of(),
                 new PodTemplate.Mounts(List.of(), List.of()),
                 new PodTemplate.PodLimits(1, 1, Optional.empty(), Optional.empty()),
-                checkpointer);
+                checkpointer,
+                Optional.empty());
     }
 
     private static Checkpointer tool(String name) {

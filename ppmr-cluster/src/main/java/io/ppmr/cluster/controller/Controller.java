@@ -2,6 +2,10 @@ package io.ppmr.cluster.controller;
 
 import com.fasterxml.jackson.core.JacksonException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.ppmr.cluster.job.JobKey;
+import io.ppmr.cluster.job.JobQuestion;
+import io.ppmr.cluster.job.JobRecords;
+import io.ppmr.cluster.job.JobTable;
 import io.ppmr.cluster.message.ClusterMessage;
 import io.ppmr.cluster.message.Prober;
 import io.ppmr.cluster.record.NodeRecord;
@@ -14,6 +18,7 @@ import io.ppmr.linux.BootClock;
 import io.ppmr.linux.HostPort;
 import io.ppmr.linux.LogContext;
 import io.ppmr.linux.RareLog;
+import io.ppmr.migration.RequestException;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.tcp.Connector;
@@ -31,6 +36,7 @@ import java.util.TreeMap;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -55,6 +61,12 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     private static final Duration GRACE_MARGIN = Duration.ofSeconds(10);
 
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(2);
+    /** The time for a change of a job, which the ensemble must take. */
+    private static final Duration JOB_LIMIT = Duration.ofSeconds(6);
+    /** The time for a service's answer about pods and images. */
+    private static final Duration SERVICE_LIMIT = Duration.ofSeconds(5);
+    /** The time for the plan of a restart, for which services are asked. */
+    private static final Duration RESTART_LIMIT = Duration.ofSeconds(30);
     /** The nodes of one answer; they must fit a frame. */
     private static final int NODES_A_MESSAGE = 100;
     /** More changes at once are one line of the log. */
@@ -68,8 +80,10 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
      * @param key the key of all services
      * @param session the time-out of the services' sessions
      * @param probeLimit how many nodes are probed at once
+     * @param jobs the limits of checkpoints of jobs over several nodes
      */
-    public record ControllerSettings(PeerAuthenticator key, Duration session, int probeLimit) {}
+    public record ControllerSettings(
+            PeerAuthenticator key, Duration session, int probeLimit, JobTable.JobLimits jobs) {}
 
     /** The answer to joining services: the cluster's name, the servers, the users of controllers, and TLS. */
     public record Entrance(String clusterId, List<String> servers, List<String> controllers, boolean tls) {}
@@ -83,6 +97,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     private final SplittableRandom random = new SplittableRandom();
     private final SpareChoice spares = new SpareChoice(random);
     private final NodeTable table;
+    private final JobTable jobs;
     private final ControllerSettings settings;
     private final Prober prober;
     private final Thread thread;
@@ -100,6 +115,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         this.settings = settings;
         this.prober = new Prober(settings.probeLimit());
         this.table = new NodeTable(random, settings.session().plus(GRACE_MARGIN));
+        this.jobs = new JobTable(settings.jobs(), new JobSurroundings(), random);
         this.thread = LogContext.thread(this::run, "ppmr-controller");
     }
 
@@ -135,6 +151,9 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                     nextTickNs = nowNs + TICK.toNanos();
                     if (active) {
                         table.tick(nowNs, System.currentTimeMillis());
+                        if (known) {
+                            jobs.tick();
+                        }
                         carryOut(table.takeActs());
                         beginProbes();
                     }
@@ -304,6 +323,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
             if (!isActive) {
                 LOG.warn("this controller is no longer the active one");
                 store.stopWatching();
+                jobs.end();
                 return;
             }
             LOG.info("this controller is the active one");
@@ -312,6 +332,8 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                 store.nodes().forEach((host, bytes) -> NodeRecord.decode(bytes)
                         .ifPresent(record -> records.put(host, record)));
                 table.begin(records, BootClock.nowNs(), System.currentTimeMillis());
+                JobRecords ensemble = store.jobs();
+                jobs.begin(ensemble, ensemble.read(), ensemble.orders());
                 store.watchServices();
             } catch (IOException e) {
                 // Another controller is elected when this session ends. Until then this one tries again.
@@ -359,11 +381,124 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                 return whenActive(() ->
                         new ClusterMessage.Spares(spares.choose(find.needs(), table.targets(), BootClock.nowNs())));
             }
+            if (question instanceof ClusterMessage.AskJobs ask) {
+                return answer(ask);
+            }
             return new ClusterMessage.QuestionRefused(
                     "a controller does not answer " + question.getClass().getSimpleName());
         } catch (IOException e) {
             return new ClusterMessage.QuestionRefused(String.valueOf(e.getMessage()));
         }
+    }
+
+    /** The table and the services, for jobs over several nodes. */
+    private final class JobSurroundings implements JobTable.Surroundings, RestartPlan.AskedServices {
+        @Override
+        public Executor workers() {
+            return workers;
+        }
+
+        @Override
+        public void onThread(Runnable result) {
+            tasks.add(result);
+        }
+
+        @Override
+        public boolean isUp(String host) {
+            return table.isServed(host, "source") || table.status(host).equals(Optional.of(NodeStatus.UP));
+        }
+
+        @Override
+        public long nowNs() {
+            return BootClock.nowNs();
+        }
+
+        @Override
+        public boolean isOff(String host) throws IOException, InterruptedException {
+            return Controller.this.onThread(() -> table.status(host).equals(Optional.of(NodeStatus.OFF)));
+        }
+
+        @Override
+        public JobQuestion.Answer ask(String host, String role, JobQuestion question)
+                throws IOException, InterruptedException {
+            Optional<HostPort> address =
+                    Controller.this.onThread(() -> table.questions(host, role)).flatMap(HostPort::parse);
+            if (address.isEmpty()) {
+                throw new IOException("its " + role + " has no session in the cluster");
+            }
+            Message answer = new Connector(address.get().lookUp(), settings.key(), SERVICE_LIMIT)
+                    .request(
+                            () -> new ClusterMessage.AskJobs(question.kind(), question.text()),
+                            ClusterMessage::read,
+                            SERVICE_LIMIT);
+            if (answer instanceof ClusterMessage.QuestionRefused refused) {
+                return JobQuestion.Answer.refused(refused.reason());
+            }
+            return Optional.of(answer)
+                    .filter(ClusterMessage.JobsAnswer.class::isInstance)
+                    .flatMap(found -> JobQuestion.Answer.parse(((ClusterMessage.JobsAnswer) found).text()))
+                    .orElseThrow(() -> new IOException("its " + role + " gave an answer of another form"));
+        }
+    }
+
+    private ClusterMessage answer(ClusterMessage.AskJobs ask) throws IOException, InterruptedException {
+        Optional<JobQuestion> question = JobQuestion.parse(ask.kind(), ask.text());
+        if (question.isEmpty()) {
+            return new ClusterMessage.QuestionRefused("a question about jobs has an invalid form");
+        }
+        if (!active || !known) {
+            return whenActive(() -> new ClusterMessage.NotActive(""));
+        }
+        CompletableFuture<JobQuestion.Answer> result = new CompletableFuture<>();
+        tasks.add(() -> {
+            if (!active) {
+                result.complete(JobQuestion.Answer.refused("this controller is no longer the active one: try again"));
+            } else if (question.get() instanceof JobQuestion.OrderRestart order) {
+                orderRestart(order, result);
+            } else {
+                jobs.ask(question.get(), result::complete);
+            }
+        });
+        try {
+            Duration limit = question.get() instanceof JobQuestion.OrderRestart ? RESTART_LIMIT : JOB_LIMIT;
+            return new ClusterMessage.JobsAnswer(
+                    result.get(limit.toNanos(), TimeUnit.NANOSECONDS).text());
+        } catch (TimeoutException e) {
+            throw new IOException("the ensemble is slow: try again", e);
+        } catch (ExecutionException e) {
+            throw new IOException("a defect in the controller: " + e.getCause(), e);
+        }
+    }
+
+    /** Makes the plan on a worker, since services are asked for it. */
+    private void orderRestart(JobQuestion.OrderRestart order, CompletableFuture<JobQuestion.Answer> result) {
+        boolean isSound = order.job() != null
+                && JobKey.isName(order.job().name())
+                && order.hosts() != null
+                && order.hosts().stream().allMatch(JobKey::isHost)
+                && JobKey.isHost(order.here())
+                && Set.copyOf(order.hosts()).size() == order.hosts().size();
+        String set = order.set() == null ? "" : order.set();
+        Optional<JobTable.RestartFacts> facts = isSound ? jobs.facts(JobKey.of(order.job()), set) : Optional.empty();
+        if (facts.isEmpty()) {
+            result.complete(JobQuestion.Answer.refused(
+                    "there is no such job over several nodes, or a node is named twice or wrongly. Remedy: ppmr job"
+                            + " list shows the jobs"));
+            return;
+        }
+        workers.execute(() -> {
+            try {
+                Map<String, Set<String>> plan = new RestartPlan(order.job(), facts.get(), new JobSurroundings())
+                        .make(order.hosts(), order.here());
+                String chosen = facts.get().set().orElseThrow().id();
+                tasks.add(() -> jobs.restart(JobKey.of(order.job()), chosen, plan, result::complete));
+            } catch (RequestException | IOException e) {
+                result.complete(JobQuestion.Answer.refused(String.valueOf(e.getMessage())));
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                result.complete(JobQuestion.Answer.refused("this controller ends: try again"));
+            }
+        });
     }
 
     private ClusterMessage whenActive(Supplier<ClusterMessage> answer) throws IOException, InterruptedException {

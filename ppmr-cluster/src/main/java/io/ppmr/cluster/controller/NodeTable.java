@@ -230,6 +230,26 @@ final class NodeTable {
         }
     }
 
+    /** Returns true if a service of this role on the node has a session. */
+    boolean isServed(String host, String role) {
+        Node node = nodes.get(host);
+        return node != null && node.services.containsKey(role);
+    }
+
+    /** Returns the state of a node, or empty if the cluster has none of this name. */
+    Optional<NodeStatus> status(String host) {
+        return Optional.ofNullable(nodes.get(host)).map(node -> node.state);
+    }
+
+    /** Returns where a service answers questions, if it has a session. */
+    Optional<String> questions(String host, String role) {
+        return Optional.ofNullable(nodes.get(host))
+                .map(node -> node.services.get(role))
+                .flatMap(Service::record)
+                .map(ServiceRecord::questions)
+                .filter(address -> !address.isEmpty());
+    }
+
     /** The result of this controller's own probe. */
     void probed(String host, long round, boolean answered, long nowNs, long epochMs) {
         nowMs = epochMs;

@@ -195,6 +195,33 @@ public sealed interface ClusterMessage extends Message {
         }
     }
 
+    /**
+     * A question about jobs over several nodes: to the active controller, or of that one to a service.
+     *
+     * @param kind its kind
+     * @param text its fields, as JSON
+     */
+    record AskJobs(String kind, String text) implements ClusterMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 74);
+            MessageFields.writeTexts(out, kind, text);
+        }
+    }
+
+    /**
+     * The answer to AskJobs.
+     *
+     * @param text its fields, as JSON
+     */
+    record JobsAnswer(String text) implements ClusterMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 75);
+            MessageFields.writeText(out, text);
+        }
+    }
+
     /** Reads the message of a MESSAGE frame whose header is valid. */
     static Message read(DirectBuffer frame, int offset) throws ProtocolException {
         return Message.read(frame, offset, ClusterMessage::readFields);
@@ -225,6 +252,8 @@ public sealed interface ClusterMessage extends Message {
             case 71 -> new NodesProbed(MessageFields.texts(in));
             case 72 -> new NotActive(MessageFields.text(in));
             case 73 -> new QuestionRefused(MessageFields.text(in));
+            case 74 -> new AskJobs(MessageFields.text(in), MessageFields.text(in));
+            case 75 -> new JobsAnswer(MessageFields.text(in));
             default -> null;
         };
     }

@@ -13,8 +13,12 @@ final class ClusterPaths {
     static final String NODES = ROOT + "/nodes";
     /** The election of the active controller. */
     static final String LATCH = ROOT + "/controllers";
+    /** The records of jobs over several nodes, by the active controller. */
+    static final String JOBS = ROOT + "/jobs";
+    /** The restarts that each node takes part in, by the active controller. */
+    static final String ORDERS = ROOT + "/orders";
     /** All of them, each behind the one that it is in. */
-    static final List<String> FIXED = List.of(ROOT, NODES, LATCH, SERVICES, ID);
+    static final List<String> FIXED = List.of(ROOT, NODES, LATCH, SERVICES, ID, JOBS, ORDERS);
 
     private ClusterPaths() {}
 }

@@ -1,5 +1,6 @@
 package io.ppmr.cluster.zookeeper;
 
+import io.ppmr.cluster.job.JobRecords;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -196,6 +197,11 @@ public final class ControllerStore implements AutoCloseable {
         return rights;
     }
 
+    /** Returns the records of jobs over several nodes. */
+    public JobRecords jobs() {
+        return new JobStore(client);
+    }
+
     /** Joins the election. */
     public void begin() throws IOException {
         try {
@@ -342,7 +348,7 @@ public final class ControllerStore implements AutoCloseable {
         }
     }
 
-    private static IOException failure(String what, Exception e) {
+    static IOException failure(String what, Exception e) {
         if (e instanceof InterruptedException) {
             Thread.currentThread().interrupt();
         }

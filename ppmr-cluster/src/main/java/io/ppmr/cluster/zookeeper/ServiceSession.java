@@ -1,6 +1,10 @@
 package io.ppmr.cluster.zookeeper;
 
+import io.ppmr.cluster.job.JobKey;
+import io.ppmr.cluster.job.JobReader;
+import io.ppmr.cluster.job.JobRecord;
 import io.ppmr.cluster.record.ServiceName;
+import io.ppmr.daemon.jobs.JobName;
 import io.ppmr.linux.RareLog;
 import java.io.IOException;
 import java.time.Duration;
@@ -8,9 +12,14 @@ import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.WatchedEvent;
@@ -29,13 +38,14 @@ import org.slf4j.LoggerFactory;
  * A service's session with the ensemble, and its record there. The record exists while the session does. ZooKeeper's
  * client reconnects to any server until the session has expired. The caller's thread owns it, and waits for its events.
  */
-public final class ServiceSession implements AutoCloseable {
+public final class ServiceSession implements JobReader, AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ServiceSession.class);
     /** Follows the text that no server answers, where a certificate can be the cause. */
     static final String CERTIFICATES = ", or a certificate is not valid. Remedy: compare the names and the authorities"
             + " of the certificates at both ends (tls, tls_authorities)";
 
     private static final String SASL = "sasl";
+    private static final long SYNC_LIMIT_MS = 5000;
 
     /** An event of the session or of its record. */
     public enum Event {
@@ -46,7 +56,9 @@ public final class ServiceSession implements AutoCloseable {
         /** The server refuses the user. */
         REFUSED,
         /** The record was removed, or replaced. */
-        RECORD_CHANGED
+        RECORD_CHANGED,
+        /** A record of a job over several nodes has changed, or pods of this node. */
+        JOB_CHANGED
     }
 
     /**
@@ -135,7 +147,10 @@ public final class ServiceSession implements AutoCloseable {
                         events.add(Event.CONNECTED);
                     }
                 } else {
-                    events.add(Event.RECORD_CHANGED);
+                    boolean isJob = event.getPath() != null
+                            && (event.getPath().startsWith(ClusterPaths.JOBS + "/")
+                                    || event.getPath().startsWith(ClusterPaths.ORDERS + "/"));
+                    events.add(isJob ? Event.JOB_CHANGED : Event.RECORD_CHANGED);
                 }
             }
             case Disconnected -> events.add(Event.DISCONNECTED);
@@ -168,6 +183,100 @@ public final class ServiceSession implements AutoCloseable {
     /** Waits for the next event. Returns empty after the limit. */
     public Optional<Event> await(Duration limit) throws InterruptedException {
         return Optional.ofNullable(events.poll(limit.toNanos(), TimeUnit.NANOSECONDS));
+    }
+
+    /** Makes {@link #await} return {@link Event#JOB_CHANGED}: pods of this node have changed. */
+    public void wake() {
+        events.add(Event.JOB_CHANGED);
+    }
+
+    @Override
+    public Optional<ReadRecord> read(JobName job) throws IOException, InterruptedException {
+        String path = ClusterPaths.JOBS + "/" + JobKey.of(job);
+        try {
+            // A server that lags behind would show an old record.
+            sync(path);
+            Stat stat = new Stat();
+            byte[] record = client.getData(path, true, stat);
+            return JobRecord.decode(record)
+                    .filter(read -> read.name().equals(job))
+                    .map(read -> new ReadRecord(read, stat.getVersion()));
+        } catch (KeeperException.NoNodeException e) {
+            LOG.trace("{} is not there", path, e);
+            awaitRecord(path);
+            return Optional.empty();
+        } catch (KeeperException e) {
+            throw notRead(path, e);
+        }
+    }
+
+    private void sync(String path) throws KeeperException, InterruptedException, IOException {
+        CompletableFuture<Integer> done = new CompletableFuture<>();
+        client.sync(path, (code, synced, context) -> done.complete(code), null);
+        try {
+            int code = done.get(SYNC_LIMIT_MS, TimeUnit.MILLISECONDS);
+            if (code != KeeperException.Code.OK.intValue()) {
+                throw KeeperException.create(KeeperException.Code.get(code), path);
+            }
+        } catch (ExecutionException | TimeoutException e) {
+            throw new IOException("the ensemble does not answer", e);
+        }
+    }
+
+    private void awaitRecord(String path) throws IOException, InterruptedException {
+        try {
+            client.exists(path, true);
+        } catch (KeeperException e) {
+            throw notRead(path, e);
+        }
+    }
+
+    @Override
+    public Set<String> sets(JobName job) throws IOException, InterruptedException {
+        String path = ClusterPaths.JOBS + "/" + JobKey.of(job);
+        try {
+            Set<String> sets = new TreeSet<>();
+            for (String child : client.getChildren(path, false)) {
+                if (child.startsWith(JobStore.SET)) {
+                    sets.add(child.substring(JobStore.SET.length()));
+                }
+            }
+            return sets;
+        } catch (KeeperException e) {
+            throw notRead(path, e);
+        }
+    }
+
+    @Override
+    public Set<String> pods(JobName job, long layout, String host) throws IOException, InterruptedException {
+        return podsOf(JobStore.place(JobKey.of(job), layout, host), false);
+    }
+
+    @Override
+    public Set<String> orders(String host) throws IOException, InterruptedException {
+        String path = ClusterPaths.ORDERS + "/" + host;
+        Set<String> orders = podsOf(path, true);
+        if (orders.isEmpty()) {
+            awaitRecord(path);
+        }
+        return orders;
+    }
+
+    private Set<String> podsOf(String path, boolean isWatched) throws IOException, InterruptedException {
+        try {
+            return JobStore.names(client.getData(path, isWatched, null));
+        } catch (KeeperException.NoNodeException e) {
+            LOG.trace("{} is not there", path, e);
+            return Set.of();
+        } catch (KeeperException e) {
+            throw notRead(path, e);
+        }
+    }
+
+    private static IOException notRead(String path, KeeperException e) {
+        return e instanceof KeeperException.SessionExpiredException
+                ? failure(e)
+                : new IOException("the ensemble does not show " + path + ": " + e.getMessage(), e);
     }
 
     /** Returns what a later run of the service needs to end this session. */

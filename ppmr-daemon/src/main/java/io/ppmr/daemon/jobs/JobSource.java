@@ -39,8 +39,13 @@ public interface JobSource {
     /** Creates its directories, before the service accepts requests. */
     default void prepare() throws IOException {}
 
-    /** Receives the begin of a migration of a user's job, before the migration touches its processes. */
-    default void begins(JobName job) {}
+    /**
+     * Receives the begin of a migration of a user's job, before the migration touches its processes. May block for some
+     * seconds.
+     *
+     * @throws RequestException if the job cannot be moved now
+     */
+    default void begins(JobName job) throws RequestException {}
 
     /**
      * Receives the end of a migration of a user's job.

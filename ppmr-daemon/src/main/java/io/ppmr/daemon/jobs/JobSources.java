@@ -80,8 +80,10 @@ public record JobSources(List<JobSource> sources, boolean taken) {
     }
 
     /** Passes on the begin of a migration of a user's job. */
-    public void begins(JobName job) {
-        sources.forEach(source -> source.begins(job));
+    public void begins(JobName job) throws RequestException {
+        for (JobSource source : sources) {
+            source.begins(job);
+        }
     }
 
     /** Passes on the end of a migration of a user's job, see {@link JobSource#ended}. */

@@ -56,6 +56,15 @@ public record RunningParts(List<ServicePart.Running> parts, boolean takesJobs) {
         return new JobSources(sources, takesJobs);
     }
 
+    /** Returns the jobs over several nodes, of the first part that has some. */
+    public MemberJobs members() {
+        return parts.stream()
+                .map(ServicePart.Running::members)
+                .flatMap(Optional::stream)
+                .findFirst()
+                .orElse(MemberJobs.NONE);
+    }
+
     /** Returns the surroundings of ranks, of the first part that has some. */
     public RankSurroundings surroundings() {
         return parts.stream()

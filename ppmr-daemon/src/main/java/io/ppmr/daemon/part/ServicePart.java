@@ -73,8 +73,9 @@ public interface ServicePart {
      * @param journal the directory of its journal, on a local disk
      * @param listen the address at which a target takes migrations, or empty at a source
      * @param gauge reads the present figures of the node
+     * @param jobs the jobs over several nodes
      */
-    record Ready(Side side, Path journal, Optional<InetSocketAddress> listen, NodeGauge gauge) {}
+    record Ready(Side side, Path journal, Optional<InetSocketAddress> listen, NodeGauge gauge, NodeJobs jobs) {}
 
     /** The configuration of a part. It is immutable. */
     interface Configured {
@@ -127,6 +128,11 @@ public interface ServicePart {
 
         /** Returns its source of users' jobs. */
         default Optional<JobSource> jobs() {
+            return Optional.empty();
+        }
+
+        /** Returns the jobs over several nodes with pods here. */
+        default Optional<MemberJobs> members() {
             return Optional.empty();
         }
 

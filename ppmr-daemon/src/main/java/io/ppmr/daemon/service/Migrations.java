@@ -52,9 +52,11 @@ public final class Migrations {
             }
         }
 
-        private void begins(MigrationOrder order) {
+        private void begins(MigrationOrder order) throws RequestException {
             targets = Optional.of(order.targets());
-            announced.ifPresent(Migrations.this.announced::begins);
+            if (announced.isPresent()) {
+                Migrations.this.announced.begins(announced.get());
+            }
         }
 
         @Override

@@ -18,6 +18,7 @@ import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.zip.CRC32C;
 
 /**
@@ -34,6 +35,7 @@ import java.util.zip.CRC32C;
  * @param node host name of the node that the job ran on
  * @param originals the original processes of each rank
  * @param entries every name in it
+ * @param pod the pod, if it is an image of a set of a job over several nodes
  */
 public record ImageManifest(
         String version,
@@ -45,7 +47,8 @@ public record ImageManifest(
         long writtenEpochMs,
         String node,
         Map<Integer, List<ProcessIdentity>> originals,
-        List<ManifestEntry> entries) {
+        List<ManifestEntry> entries,
+        Optional<MemberImage> pod) {
     /** Its name in a copy's directory. */
     public static final String FILE_NAME = "manifest";
 
@@ -53,6 +56,9 @@ public record ImageManifest(
     public static final String DIGEST_FILE_NAME = "manifest.hmac-sha256";
 
     private static final String FIRST_LINE = "ppmr kept copy 1";
+    /** The first line of an image of a pod, which earlier releases cannot restart. */
+    private static final String POD_LINE = "ppmr kept copy 2";
+
     private static final String LAST_WORD = "crc32c ";
     /** Maximum size. A name needs some hundred bytes, so a copy may have some ten thousand of them. */
     static final int MAX_BYTES = 8 << 20;
@@ -71,6 +77,32 @@ public record ImageManifest(
      */
     public record ManifestEntry(NameKind kind, String path, long sizeBytes, int crc32c, String target) {}
 
+    /** Makes the manifest of a copy that is not of a pod. */
+    public ImageManifest(
+            String version,
+            String job,
+            String checkpointer,
+            JobUser user,
+            String migrationId,
+            int attempt,
+            long writtenEpochMs,
+            String node,
+            Map<Integer, List<ProcessIdentity>> originals,
+            List<ManifestEntry> entries) {
+        this(
+                version,
+                job,
+                checkpointer,
+                user,
+                migrationId,
+                attempt,
+                writtenEpochMs,
+                node,
+                originals,
+                entries,
+                Optional.empty());
+    }
+
     public ImageManifest {
         originals = Map.copyOf(originals);
         entries = List.copyOf(entries);
@@ -88,7 +120,7 @@ public record ImageManifest(
 
     /** Returns the text of the file. */
     public String text() {
-        StringBuilder text = new StringBuilder(FIRST_LINE).append('\n');
+        StringBuilder text = new StringBuilder(pod.isPresent() ? POD_LINE : FIRST_LINE).append('\n');
         line(text, "version", version);
         line(text, "job", job);
         line(text, "checkpointer", checkpointer);
@@ -108,6 +140,7 @@ public record ImageManifest(
                         Long.toString(process.startTimeTicks()));
             }
         });
+        pod.ifPresent(image -> image.lines().forEach(line -> line(text, line.toArray(String[]::new))));
         for (ManifestEntry entry : entries) {
             switch (entry.kind()) {
                 case DIRECTORY -> line(text, "directory", entry.path());
@@ -161,7 +194,8 @@ public record ImageManifest(
         } catch (CharacterCodingException e) {
             throw new IOException(file + " is damaged: it is not UTF-8", e);
         }
-        if (!text.startsWith(FIRST_LINE + "\n")) {
+        boolean isOfPod = text.startsWith(POD_LINE + "\n");
+        if (!isOfPod && !text.startsWith(FIRST_LINE + "\n")) {
             throw new IOException(
                     file + " does not start with '" + FIRST_LINE + "': it is damaged, or of another" + " ppmr");
         }
@@ -181,6 +215,7 @@ public record ImageManifest(
         Map<String, List<String>> single = new LinkedHashMap<>();
         Map<Integer, List<ProcessIdentity>> originals = new LinkedHashMap<>();
         List<ManifestEntry> entries = new ArrayList<>();
+        MemberImage.MemberLines pod = new MemberImage.MemberLines();
         List<ProcessIdentity> rank = List.of();
         for (String line : lines) {
             List<String> w = Arrays.stream(line.split(" ", -1))
@@ -205,6 +240,7 @@ public record ImageManifest(
                     entries.add(new ManifestEntry(
                             NameKind.FILE, path(w.get(1)), sizeBytes, Integer.parseUnsignedInt(w.get(3), 16), ""));
                 }
+                case "pod", "set", "environment", "command", "mount", "open" -> pod.add(w);
                 default -> require(single.put(w.get(0), w) == null, "the line '" + w.get(0) + "' twice");
             }
         }
@@ -222,7 +258,8 @@ public record ImageManifest(
                 Long.parseLong(word(single, "written", 1)),
                 word(single, "node", 1),
                 originals,
-                entries);
+                entries,
+                pod.end());
     }
 
     private static void require(boolean sound, String what) {

@@ -175,6 +175,11 @@ public final class KeptImages {
      * the pod was not recorded.
      */
     public void requireNoPod() throws RequestException {
+        if (manifest.pod().isPresent()) {
+            throw refused("the copy " + directory + " is of a pod of job " + manifest.job()
+                    + " over several nodes. Remedy: ppmr job restart " + manifest.job() + " --set "
+                    + manifest.pod().get().set());
+        }
         for (ImageManifest.ManifestEntry entry : manifest.entries()) {
             if (POD_IMAGE.matcher(entry.path()).matches()) {
                 throw refused("the copy " + directory + " is of a pod, because it has the"

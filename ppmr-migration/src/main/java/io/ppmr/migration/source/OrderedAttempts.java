@@ -183,7 +183,7 @@ final class OrderedAttempts implements Attempts {
         Map<Integer, List<ProcessIdentity>> trees = originals.trees();
         record.setExpectedBytes(OriginalRanks.imageBytes(trees));
         Map<Integer, Enclosure> enclosures = originals.enclosures(context.job());
-        originals.detach(context.job(), context.secret());
+        originals.detach(context.job(), Optional.of(context.secret()));
         next.startCheckpoints(trees, enclosures);
     }
 

@@ -165,7 +165,7 @@ final class OriginalRanks {
     }
 
     /** Disconnects the networks of the ranks' pods. */
-    void detach(Job job, MigrationSecret secret) throws IOException {
+    void detach(Job job, Optional<MigrationSecret> secret) throws IOException {
         for (int rank : job.pods().keySet()) {
             detached = true;
             surroundings.detach(migrationId, secret, roots.get(rank));
@@ -203,6 +203,30 @@ final class OriginalRanks {
         originals.frozen = FrozenCgroups.recorded(TransactionRecord.Frozen.of(records));
         originals.unsearched = workDirectory;
         return originals;
+    }
+
+    /** Returns the pods that an earlier run of the service has left held for a checkpoint. */
+    static OriginalRanks noted(
+            String id,
+            ProcessTable processes,
+            RankSurroundings surroundings,
+            KeptNames names,
+            Path workDirectory,
+            Map<Integer, CheckpointNote.HeldMember> pods) {
+        List<PlannedRank> ranks = new ArrayList<>();
+        List<PlannedRank> stopped = new ArrayList<>();
+        pods.forEach((rank, pod) -> {
+            ranks.add(new PlannedRank(rank, "", pod.processes()));
+            stopped.add(new PlannedRank(rank, "", pod.stopped()));
+        });
+        return recorded(
+                id,
+                processes,
+                surroundings,
+                names,
+                workDirectory,
+                ranks,
+                List.of(new TransactionRecord.JobStopped(id, 0, stopped)));
     }
 
     /** Returns true when the work directory was read. If it cannot be read, its commands count as running. */

@@ -37,6 +37,7 @@ import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BiFunction;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
@@ -53,6 +54,7 @@ public final class SourceService implements AutoCloseable {
     private static final Duration CLOSE_LIMIT = Duration.ofSeconds(30);
     private static final Duration OPERATOR_PATIENCE = Duration.ofSeconds(30);
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(60);
+    private static final Duration RECOVER_AGAIN = Duration.ofSeconds(2);
 
     private final SourceSettings settings;
     private final TransportChoice transports;
@@ -65,6 +67,7 @@ public final class SourceService implements AutoCloseable {
     private final RankSurroundings surroundings;
     private SourceContext context;
     private FuseMount mount;
+    private Optional<Thread> recovering = Optional.empty();
 
     /** Makes a service whose bytes are sent over TCP. */
     public SourceService(SourceSettings settings) {
@@ -119,6 +122,7 @@ public final class SourceService implements AutoCloseable {
                 BootClock::nowNs);
         removeLeftCopies();
         recover();
+        recoverCheckpoints();
         LOG.info(
                 "source is ready: images are written to {}, spare nodes: {}",
                 settings.node().mount(),
@@ -301,6 +305,33 @@ public final class SourceService implements AutoCloseable {
         }
     }
 
+    /** Continues pods that an earlier run has left held for a checkpoint. Tries again where that fails. */
+    private void recoverCheckpoints() throws IOException {
+        if (!JobCheckpoint.recover(context)) {
+            Thread again = LogContext.thread(
+                    () -> {
+                        boolean isDone = false;
+                        while (!isDone && !Thread.currentThread().isInterrupted()) {
+                            LockSupport.parkNanos(RECOVER_AGAIN.toNanos());
+                            try {
+                                isDone = JobCheckpoint.recover(context);
+                            } catch (IOException e) {
+                                LOG.error("pods that a checkpoint has left held: {}", e.getMessage());
+                            }
+                        }
+                    },
+                    "ppmr-checkpoint-recover");
+            recovering = Optional.of(again);
+            again.start();
+        }
+    }
+
+    /** Prepares a checkpoint of a job's pods. Nothing is touched. */
+    public JobCheckpoint checkpoint(Job job, JobCheckpoint.CheckpointOrder order)
+            throws CheckpointException, RequestException {
+        return JobCheckpoint.of(context, job, order);
+    }
+
     /** Returns why the service cannot work, if so, after a check of its mount and its agents. Any thread; blocks it. */
     public Optional<String> complaint(Duration limit) throws InterruptedException {
         if (!mount.isMounted() || !mount.responds(limit.toNanos())) {
@@ -313,6 +344,7 @@ public final class SourceService implements AutoCloseable {
 
     @Override
     public void close() throws IOException {
+        recovering.ifPresent(Thread::interrupt);
         if (queue.callOff("the source's service ends")) {
             try {
                 // Writes of these checkpoints are discarded now. Without the mount their processes would end.

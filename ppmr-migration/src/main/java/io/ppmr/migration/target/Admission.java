@@ -126,6 +126,11 @@ final class Admission {
         }
     }
 
+    /** Returns the memory that this node has left, in bytes. */
+    long availableBytes() {
+        return node.get().availableBytes();
+    }
+
     /**
      * Answers an introduction, and returns it with the answer's findings. Returns empty for any other message.
      *

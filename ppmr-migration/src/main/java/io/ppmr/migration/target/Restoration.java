@@ -147,7 +147,8 @@ final class Restoration {
         PodFacts pod = pods.get(rank);
         return pod == null
                 ? Optional.empty()
-                : Optional.of(service.surroundings().prepare(move, begin.secret(), pod, !checkpointer.isPrecopied()));
+                : Optional.of(service.surroundings()
+                        .prepare(move, Optional.of(begin.secret()), pod, !checkpointer.isPrecopied()));
     }
 
     private void noteRestored(HeldRank rank) throws CheckpointException {

@@ -59,6 +59,7 @@ public final class TargetService implements AutoCloseable {
     private TransactionJournal journal;
     private TargetSessions sessions;
     private PeerListener listener;
+    private JobRestarts restarts;
 
     /** Makes a service whose bytes arrive over TCP. */
     public TargetService(TargetSettings settings) {
@@ -160,6 +161,8 @@ public final class TargetService implements AutoCloseable {
                 clock);
         sessions = new TargetSessions(context, receiveBuffers);
         sessions.recover();
+        restarts = new JobRestarts(context);
+        restarts.recover();
         listener = new PeerListener(settings.listen(), settings.authenticator(), sessions::serve);
         sessions.listener(listener);
         LOG.info("target is ready: images at {}, sources at {}", settings.node().mount(), listener.address());
@@ -247,6 +250,11 @@ public final class TargetService implements AutoCloseable {
         return sessions.respond(limit.toNanos())
                 ? Optional.empty()
                 : Optional.of("a session's agent has not run for " + limit);
+    }
+
+    /** Returns the restarts of jobs over several nodes. The service has started. */
+    public JobRestarts restarts() {
+        return restarts;
     }
 
     /** Sets the callback for each beginning and end of a migration. The migration's thread calls it. */

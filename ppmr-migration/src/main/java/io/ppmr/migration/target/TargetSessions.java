@@ -100,6 +100,9 @@ final class TargetSessions {
     private final Map<String, ArrivalAccount> incoming = new ConcurrentHashMap<>();
     private final Set<SessionAgent> agents = ConcurrentHashMap.newKeySet();
     /** Threads of migrations that continue, or answer, without a connection of their own. */
+    /** The moves of restarts that an earlier run of the service has released. */
+    private final Set<String> released = ConcurrentHashMap.newKeySet();
+
     private final Set<Thread> recovered = ConcurrentHashMap.newKeySet();
 
     private volatile boolean ending;
@@ -197,6 +200,9 @@ final class TargetSessions {
     void recover() throws IOException {
         List<String> open = journal.open();
         try {
+            for (RestartNote note : RestartNote.left(settings.journal())) {
+                released.add(note.move());
+            }
             Restoration.endInterrupted(settings.node().workDirectory(), this::wasVoted);
             recovered.add(service.placements().recover((id, attempt) -> filesOutcome(open, id, attempt)));
             for (String move : service.surroundings().arriving()) {
@@ -235,6 +241,9 @@ final class TargetSessions {
      * Returns true if an attempt was voted for, by its directory's name, "migration.attempt" and an optional suffix.
      */
     private boolean wasVoted(String directory) {
+        if (released.contains(directory)) {
+            return true;
+        }
         String[] words = directory.split("\\.", -1);
         try {
             return journal.records(words[0]).stream()

@@ -44,6 +44,7 @@ public final class BridgedNode {
     private String warmUp = "warm_up_migrations = 0";
     private List<String> peers = List.of();
     private String pages = "";
+    private String cluster = "";
     private ServiceProcess source;
     private ServiceProcess target;
 
@@ -142,6 +143,44 @@ public final class BridgedNode {
         pages = "pages = \"" + way + "\"";
     }
 
+    /**
+     * Configures its services to join a cluster. Call it before they start.
+     *
+     * @param controllers the addresses of the controllers, in quotes
+     */
+    public void joinCluster(String controllers) {
+        cluster = """
+                [cluster]
+                controllers = [%s]
+                session = "4s"
+                """.formatted(controllers);
+    }
+
+    /** Starts a controller here with an ensemble of its own, and waits until it is ready. */
+    public ServiceProcess startController() throws Exception {
+        Path second = testbed.folder().resolve("controller-key");
+        if (!Files.exists(second)) {
+            KeyFile.create(second);
+        }
+        return testbed.add(ServiceProcess.startIn(
+                node, "controller", "controller", folder, """
+                listen = "%1$s"
+                key_file = "%2$s"
+                controller_key_file = "%3$s"
+                data = "%4$s/data"
+                control_socket = "%4$s/controller.sock"
+                tick = "1s"
+                session = "4s"
+                [checkpoints]
+                hold_limit = "20s"
+                """.formatted(controllerAddress(), key(), second, folder)));
+    }
+
+    /** Returns the address of its controller for questions. */
+    public String controllerAddress() {
+        return address() + ":7413";
+    }
+
     /** Configures services to warm up before they are ready, as an operator's do. Call it before they start. */
     public void warmServices() {
         warmUp = "";
@@ -233,8 +272,19 @@ public final class BridgedNode {
                 checkpointer = "criu"
                 %5$s
                 %6$s
+                %11$s
                 """.formatted(
-                quoted(criu), trusted, folder, bridge, pods(template), template, USER, cgroups, quoted(peers), pages);
+                        quoted(criu),
+                        trusted,
+                        folder,
+                        bridge,
+                        pods(template),
+                        template,
+                        USER,
+                        cgroups,
+                        quoted(peers),
+                        pages,
+                        cluster);
     }
 
     /** Returns the lines of the template of its pods, without the lines that others replace. */
@@ -324,8 +374,18 @@ public final class BridgedNode {
      */
     public PodStatus runPodOf(String job, String name, String at, String... command)
             throws IOException, RequestException {
+        return runMember(job, 0, name, at, command);
+    }
+
+    /**
+     * Runs a pod of a job over several nodes.
+     *
+     * @param members the number of its pods on all nodes
+     */
+    public PodStatus runMember(String job, int members, String name, String at, String... command)
+            throws IOException, RequestException {
         PodOrder order = new PodOrder(
-                new PodSpecification(name, job, null, List.of(), List.of(command)),
+                new PodSpecification(name, job, null, List.of(), List.of(command), members),
                 at,
                 USER,
                 null,

@@ -72,6 +72,7 @@ final class FactsCodec {
         MessageFields.writeTexts(out, specification.name(), specification.job(), specification.template());
         MessageFields.writeTexts(out, specification.environment());
         MessageFields.writeTexts(out, specification.command());
+        out.writeInt(specification.members());
         out.writeInt(pod.uid()).writeInt(pod.gid());
         PodAddresses addresses = pod.addresses();
         MessageFields.writeTexts(out, addresses.address(), addresses.address6(), addresses.mac());
@@ -118,7 +119,8 @@ final class FactsCodec {
                 MessageFields.text(in),
                 MessageFields.text(in),
                 MessageFields.texts(in),
-                MessageFields.texts(in));
+                MessageFields.texts(in),
+                in.readInt());
     }
 
     static void write(Bytes<?> out, List<Finding> findings) {

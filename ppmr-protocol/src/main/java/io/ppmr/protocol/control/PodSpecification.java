@@ -12,9 +12,15 @@ import java.util.List;
  *     to the service
  * @param environment the variables of its commands, each NAME=VALUE
  * @param command the program and its arguments
+ * @param members the number of pods of the job on all nodes, or 0 for a job that is not over several nodes
  */
 public record PodSpecification(
-        String name, String job, String template, List<String> environment, List<String> command) {
+        String name, String job, String template, List<String> environment, List<String> command, int members) {
+    /** Specifies a pod of a job that is not over several nodes. */
+    public PodSpecification(String name, String job, String template, List<String> environment, List<String> command) {
+        this(name, job, template, environment, command, 0);
+    }
+
     public PodSpecification {
         job = job == null ? name : job;
         environment = texts(environment);
@@ -28,7 +34,7 @@ public record PodSpecification(
 
     /** Returns the same pod with the template and the environment that the service chose for it. */
     public PodSpecification granted(String byTemplate, List<String> variables) {
-        return new PodSpecification(name, job, byTemplate, variables, command);
+        return new PodSpecification(name, job, byTemplate, variables, command, members);
     }
 
     /** Returns the same pod without its environment, which may hold secrets. */

@@ -1,0 +1,317 @@
+package io.ppmr.cluster;
+
+import com.fasterxml.jackson.databind.PropertyNamingStrategies;
+import com.fasterxml.jackson.databind.annotation.JsonNaming;
+import io.ppmr.cli.JsonText;
+import io.ppmr.cli.SocketArgument;
+import io.ppmr.cli.help.JsonResult;
+import io.ppmr.cluster.JobRequests.JobRequest;
+import io.ppmr.cluster.job.JobView;
+import io.ppmr.cluster.job.JobView.SetView;
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.daemon.service.ExitCode;
+import io.ppmr.migration.RequestException;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.temporal.ChronoUnit;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.concurrent.locks.LockSupport;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+
+/** {@code ppmr job}: checkpoints and restarts of jobs over several nodes. See docs/admin/pods.md. */
+@Command(
+        name = "job",
+        description = {
+            "Checkpoints and restarts jobs over several nodes, whose pods were run with --members.",
+            "Each service of the cluster can be asked. A user sees and changes the user's own jobs."
+        },
+        mixinStandardHelpOptions = true)
+final class ClusterJobCommand implements Runnable {
+    private static final Duration ANSWER_LIMIT = Duration.ofSeconds(15);
+    private static final Duration PLAN_LIMIT = Duration.ofSeconds(40);
+    private static final long LOOK_NS = 200_000_000;
+    /** The time for another controller to become the active one. */
+    private static final Duration SILENCE = Duration.ofSeconds(60);
+
+    private static final long SILENT_LOOK_NS = 1_000_000_000;
+    private static final double MIB = 1 << 20;
+
+    @Spec
+    private CommandSpec spec;
+
+    @Override
+    public void run() {
+        spec.commandLine().usage(spec.commandLine().getOut());
+    }
+
+    private PrintWriter out() {
+        return spec.commandLine().getOut();
+    }
+
+    /**
+     * The end of a checkpoint or of a restart.
+     *
+     * @param job the job
+     * @param set the set; empty if there is none
+     * @param outcome checkpointed, void, refused, restarted or failed
+     * @param reason its cause; empty if it was successful
+     * @param heldMs the longest time for which a member was held
+     * @param dumpMs the longest time of a dump
+     * @param syncMs the longest time until images were on the disk
+     * @param bytes the size of the set
+     */
+    @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
+    record JobOutcome(
+            String job, String set, String outcome, String reason, long heldMs, long dumpMs, long syncMs, long bytes) {}
+
+    @Command(name = "list", description = "Lists jobs over several nodes.", mixinStandardHelpOptions = true)
+    @JsonResult(JobView[].class)
+    int list(
+            @Mixin SocketArgument socket,
+            @Option(names = "--json", description = "print the result as JSON") boolean json)
+            throws Exception {
+        List<JobView> jobs = show(socket.path(), null);
+        if (json) {
+            JsonText.print(out(), jobs);
+            return ExitCode.OK.number();
+        }
+        String form = "%-24s  %-10s  %-9s  %-11s  %s%n";
+        out().printf(Locale.ROOT, form, "JOB", "PHASE", "MEMBERS", "INCARNATION", "NEWEST SET");
+        for (JobView job : jobs) {
+            out().printf(
+                            Locale.ROOT,
+                            form,
+                            job.job(),
+                            job.phase(),
+                            job.registered() + "/" + job.members(),
+                            job.incarnation(),
+                            job.sets().isEmpty()
+                                    ? "-"
+                                    : job.sets().get(job.sets().size() - 1).set() + ", "
+                                            + age(job.sets().get(job.sets().size() - 1)) + " ago");
+        }
+        out().flush();
+        return ExitCode.OK.number();
+    }
+
+    private static String age(SetView set) {
+        long seconds = Math.max(0, ChronoUnit.SECONDS.between(Instant.ofEpochMilli(set.takenAtMs()), Instant.now()));
+        return seconds < 120 ? seconds + " s" : seconds < 7200 ? seconds / 60 + " min" : seconds / 3600 + " h";
+    }
+
+    @Command(
+            name = "show",
+            description = "Shows a job over several nodes: its phase, its pods and its sets.",
+            mixinStandardHelpOptions = true)
+    @JsonResult(JobView.class)
+    int show(
+            @Parameters(paramLabel = "JOB", description = "the job, JOB or UID/JOB") String job,
+            @Mixin SocketArgument socket,
+            @Option(names = "--json", description = "print the result as JSON") boolean json)
+            throws Exception {
+        JobView found = one(socket.path(), job);
+        if (json) {
+            JsonText.print(out(), found);
+            return ExitCode.OK.number();
+        }
+        PrintWriter out = out();
+        out.printf("job %s: %s, incarnation %d%n", found.job(), found.phase(), found.incarnation());
+        out.printf("members: %d of %d are registered%n", found.registered(), found.members());
+        new TreeMap<>(found.places()).forEach((host, pods) -> out.printf("  %s: %s%n", host, String.join(", ", pods)));
+        found.moves().forEach((id, from) -> out.printf("migration %s moves pods from node %s%n", id, from));
+        if (found.last().number() > 0) {
+            out.printf(
+                    "last %s, number %d: %s %s%n",
+                    found.last().kind(),
+                    found.last().number(),
+                    found.last().outcome(),
+                    found.last().reason());
+        }
+        out.println(found.sets().isEmpty() ? "sets: none" : "sets, the oldest first:");
+        for (SetView set : found.sets()) {
+            out.printf(
+                    Locale.ROOT,
+                    "  %s  %s  %.1f MiB, held %d ms%n",
+                    set.set(),
+                    Instant.ofEpochMilli(set.takenAtMs()).truncatedTo(ChronoUnit.SECONDS),
+                    set.bytes() / MIB,
+                    set.heldMs());
+        }
+        out.flush();
+        return ExitCode.OK.number();
+    }
+
+    @Command(
+            name = "checkpoint",
+            description = {
+                "Writes a set: the images of all pods of the job, at one moment.",
+                "All pods are held until all are dumped, and then continue.",
+                "The exit status is 3 if the checkpoint became void and the job continues, and 4 if it was refused."
+            },
+            mixinStandardHelpOptions = true)
+    @JsonResult(JobOutcome.class)
+    int checkpoint(
+            @Parameters(paramLabel = "JOB", description = "the job, JOB or UID/JOB") String job,
+            @Mixin SocketArgument socket,
+            @Option(names = "--json", description = "print the result as JSON") boolean json)
+            throws Exception {
+        long number = order(socket.path(), JobRequests.CHECKPOINT, new JobRequest(job, null, null), ANSWER_LIMIT);
+        JobView ended = await(socket.path(), job, "checkpoint", number);
+        return print(ended, number, json);
+    }
+
+    @Command(
+            name = "restart",
+            description = {
+                "Starts a job again from a set, of which no pod runs.",
+                "All pods are restored and held, and continue together. If one cannot be restored, none runs."
+            },
+            mixinStandardHelpOptions = true)
+    @JsonResult(JobOutcome.class)
+    int restart(
+            @Parameters(paramLabel = "JOB", description = "the job, JOB or UID/JOB") String job,
+            @Option(names = "--set", paramLabel = "SET", description = "the set (default: the newest)") String set,
+            @Option(
+                            names = "--on",
+                            paramLabel = "NODE",
+                            split = ",",
+                            description = "the nodes that restore the pods (default: those where they were)")
+                    List<String> on,
+            @Mixin SocketArgument socket,
+            @Option(names = "--json", description = "print the result as JSON") boolean json)
+            throws Exception {
+        long number = order(socket.path(), JobRequests.RESTART, new JobRequest(job, set, on), PLAN_LIMIT);
+        JobView ended = await(socket.path(), job, "restart", number);
+        return print(ended, number, json);
+    }
+
+    @Command(
+            name = "forget",
+            description = {
+                "Removes the record of a job of which no pod runs. Its sets can no longer be restarted.",
+                "The images themselves stay in the directory of checkpoints."
+            },
+            mixinStandardHelpOptions = true)
+    int forget(
+            @Parameters(paramLabel = "JOB", description = "the job, JOB or UID/JOB") String job,
+            @Mixin SocketArgument socket)
+            throws Exception {
+        try (ControlClient client = new ControlClient(socket.path())) {
+            String forgotten = client.askPart(
+                    JobRequests.FORGET,
+                    new JobRequest(job, null, null),
+                    ANSWER_LIMIT,
+                    JobRequests.FORGOTTEN,
+                    String.class);
+            out().println("job " + forgotten + " is forgotten");
+            return ExitCode.OK.number();
+        }
+    }
+
+    private static long order(Path socket, String request, JobRequest fields, Duration limit) throws Exception {
+        try (ControlClient client = new ControlClient(socket)) {
+            return client.askPart(request, fields, limit, JobRequests.ORDERED, Long.class);
+        }
+    }
+
+    private static List<JobView> show(Path socket, String job) throws IOException, RequestException {
+        try (ControlClient client = new ControlClient(socket)) {
+            return List.of(client.askPart(
+                    JobRequests.SHOW,
+                    new JobRequest(job, null, null),
+                    ANSWER_LIMIT,
+                    JobRequests.JOBS,
+                    JobView[].class));
+        }
+    }
+
+    private static JobView one(Path socket, String job) throws IOException, RequestException {
+        return show(socket, job).stream()
+                .findFirst()
+                .orElseThrow(() -> new RequestException(
+                        "there is no job " + job + " over several nodes. Remedy: ppmr job list shows the jobs"));
+    }
+
+    /** Waits for the end of a checkpoint or restart. It has limits of its own, so it ends. */
+    private static JobView await(Path socket, String job, String kind, long number)
+            throws IOException, RequestException {
+        long silentNs = System.nanoTime();
+        while (true) {
+            JobView now;
+            try {
+                now = one(socket, job);
+                silentNs = System.nanoTime();
+            } catch (IOException | RequestException e) {
+                // Another controller may become the active one.
+                if (System.nanoTime() - silentNs > SILENCE.toNanos()) {
+                    throw e;
+                }
+                LockSupport.parkNanos(SILENT_LOOK_NS);
+                continue;
+            }
+            boolean isOver = now.last().kind().equals(kind) && now.last().number() >= number;
+            if (isOver) {
+                return now;
+            }
+            LockSupport.parkNanos(LOOK_NS);
+        }
+    }
+
+    private int print(JobView ended, long number, boolean json) throws IOException {
+        JobView.LastView last = ended.last();
+        boolean isMine = last.number() == number;
+        Optional<SetView> set = ended.sets().stream()
+                .filter(one -> last.kind().equals("checkpoint") && one.round() == number)
+                .findFirst();
+        JobOutcome outcome = new JobOutcome(
+                ended.job(),
+                set.map(SetView::set).orElse(""),
+                isMine ? last.outcome() : "superseded",
+                isMine ? last.reason() : "another checkpoint or restart came after it",
+                set.map(SetView::heldMs).orElse(0L),
+                set.map(SetView::dumpMs).orElse(0L),
+                set.map(SetView::syncMs).orElse(0L),
+                set.map(SetView::bytes).orElse(0L));
+        if (json) {
+            JsonText.print(out(), outcome);
+        } else {
+            out().println(sentence(outcome));
+        }
+        out().flush();
+        return switch (outcome.outcome()) {
+            case "checkpointed", "restarted" -> ExitCode.OK.number();
+            case "void", "superseded" -> ExitCode.ROLLED_BACK.number();
+            case "refused" -> ExitCode.REFUSED.number();
+            default -> ExitCode.FAILED.number();
+        };
+    }
+
+    private static String sentence(JobOutcome end) {
+        return switch (end.outcome()) {
+            case "checkpointed" ->
+                String.format(
+                        Locale.ROOT,
+                        "job %s: set %s, %.1f MiB; the job was held for %d ms",
+                        end.job(),
+                        end.set(),
+                        end.bytes() / MIB,
+                        end.heldMs());
+            case "restarted" -> "job " + end.job() + " runs again";
+            case "failed" -> "job " + end.job() + " was not restarted, and nothing of it runs: " + end.reason();
+            default ->
+                "job " + end.job() + ": no set was written (" + end.outcome() + "), and the job continues: "
+                        + end.reason();
+        };
+    }
+}

@@ -1,0 +1,75 @@
+package io.ppmr.cluster.job;
+
+import io.ppmr.cluster.job.JobRecord.RoundOutcome;
+import java.util.Map;
+import java.util.Set;
+
+/** An event that {@link JobRules} handle: a report, an order, or the loss of a node. Immutable. */
+sealed interface JobEvent {
+    /**
+     * A source has these pods of the job now.
+     *
+     * @param members the number of pods of the job on all nodes
+     */
+    record Registered(String host, int members, Set<String> pods) implements JobEvent {
+        public Registered {
+            pods = Set.copyOf(pods);
+        }
+    }
+
+    /**
+     * A checkpoint is ordered.
+     *
+     * @param set the name of the set
+     * @param holdSeconds how long a source holds its pods without GO
+     */
+    record CheckpointOrdered(String set, long holdSeconds) implements JobEvent {}
+
+    /** A source holds all its pods, and their cables are out. */
+    record Out(String host, long incarnation, long round) implements JobEvent {}
+
+    /** A source has written its images. */
+    record Imaged(String host, long incarnation, long round, NodeImages images, long nowMs) implements JobEvent {}
+
+    /**
+     * The round is void for a source.
+     *
+     * @param outcome VOID, or REFUSED if nothing was held
+     */
+    record Voided(String host, long incarnation, long round, RoundOutcome outcome, String reason) implements JobEvent {}
+
+    /**
+     * A restart is ordered.
+     *
+     * @param plan the pods that each node restores
+     */
+    record RestartOrdered(String set, Map<String, Set<String>> plan) implements JobEvent {}
+
+    /** A target has restored its pods, which are held. */
+    record PodsRestored(String host, long restart) implements JobEvent {}
+
+    /** A target could not restore its pods, or can no longer hold them. */
+    record RestoreFailed(String host, long restart, String reason) implements JobEvent {}
+
+    /** A target has released its pods, which run. */
+    record Released(String host, long restart) implements JobEvent {}
+
+    /** A source begins to move pods of the job. */
+    record MoveBegun(String id, String host) implements JobEvent {}
+
+    /**
+     * A move is over.
+     *
+     * @param host the node that reports it
+     * @param to the node at which the pods are now, or empty if they did not move
+     * @param pods the pods that were moved
+     */
+    record MoveEnded(String id, String host, String to, Set<String> pods) implements JobEvent {
+        public MoveEnded {
+            pods = Set.copyOf(pods);
+        }
+    }
+
+    /** A node is lost, or the time of the present step is over. */
+    record StepFailed(String reason) implements JobEvent {}
+}

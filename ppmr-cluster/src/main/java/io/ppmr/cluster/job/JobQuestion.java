@@ -1,0 +1,215 @@
+package io.ppmr.cluster.job;
+
+import com.fasterxml.jackson.annotation.JsonInclude;
+import com.fasterxml.jackson.core.JacksonException;
+import com.fasterxml.jackson.databind.DeserializationFeature;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.json.JsonMapper;
+import io.ppmr.cluster.job.JobRecord.RoundOutcome;
+import io.ppmr.daemon.jobs.JobName;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * The questions about jobs over several nodes: of services and commands to the active controller, and of that one to
+ * services. They travel as JSON in a message of the cluster. Immutable.
+ */
+public sealed interface JobQuestion {
+    /** The longest text of a question. */
+    int MOST_CHARACTERS = 256 << 10;
+
+    /** The questions, by their kinds in a message. */
+    Map<String, Class<? extends JobQuestion>> KINDS = Map.of(
+            "register", Register.class,
+            "report", StepReport.class,
+            "checkpoint", OrderCheckpoint.class,
+            "restart", OrderRestart.class,
+            "forget", Forget.class,
+            "show", Show.class,
+            "move", Move.class,
+            "pods", FindPods.class,
+            "images", FindImages.class);
+
+    /** Returns the job that it is about; null for all jobs. */
+    JobName job();
+
+    /**
+     * A source has these pods of the job.
+     *
+     * @param members the number of pods of the job on all nodes
+     */
+    record Register(JobName job, String host, int members, Set<String> pods) implements JobQuestion {}
+
+    /** The steps that members report. */
+    enum MemberStep {
+        /** All pods of the node are held, with their cables out. */
+        OUT,
+        /** Their images are on the disk. */
+        IMAGE,
+        /** The round is void for this node. */
+        VOID,
+        /** The pods were restored, and are held. */
+        HELD,
+        /** They were not. */
+        FAILED,
+        /** They run. */
+        RELEASED
+    }
+
+    /**
+     * A member reports a step. Reports are repeated until the job's record has changed.
+     *
+     * @param incarnation the incarnation of a checkpoint
+     * @param number the round, or the restart
+     * @param outcome of VOID: void, or refused
+     * @param reason of VOID and FAILED
+     * @param images of IMAGE
+     */
+    record StepReport(
+            JobName job,
+            String host,
+            MemberStep step,
+            long incarnation,
+            long number,
+            RoundOutcome outcome,
+            String reason,
+            NodeImages images)
+            implements JobQuestion {}
+
+    /** A user orders a checkpoint. */
+    record OrderCheckpoint(JobName job) implements JobQuestion {}
+
+    /**
+     * A user orders a restart.
+     *
+     * @param set the set; empty for the newest
+     * @param hosts the nodes; empty for those where the pods were
+     * @param here the node on which the user orders it
+     */
+    record OrderRestart(JobName job, String set, List<String> hosts, String here) implements JobQuestion {}
+
+    /** A user removes a job's record. */
+    record Forget(JobName job) implements JobQuestion {}
+
+    /**
+     * Shows jobs.
+     *
+     * @param job the job; null for all
+     * @param uid the user whose jobs are shown; null for all users
+     */
+    record Show(JobName job, Integer uid) implements JobQuestion {}
+
+    /**
+     * A source begins a migration of the job's pods, or reports its end.
+     *
+     * @param id the migration
+     * @param host the node that reports it
+     * @param isOver whether it ended
+     * @param to the node at which the pods are now; empty if they did not move
+     * @param pods the pods
+     */
+    record Move(JobName job, String id, String host, boolean isOver, String to, Set<String> pods)
+            implements JobQuestion {}
+
+    /** Controller to a service: which pods of the job run on the node? */
+    record FindPods(JobName job) implements JobQuestion {}
+
+    /** Controller to a service: which images of a set can the node read? */
+    record FindImages(JobName job, String set) implements JobQuestion {}
+
+    /**
+     * The answer to a question.
+     *
+     * @param refusal why it is refused, or null
+     * @param pods the pods that run; or the images by pod, each its digest and the node that has written it; null if
+     * none
+     *     were requested
+     * @param jobs the jobs; null if none were requested
+     * @param number the number of the round or restart that was ordered
+     */
+    @JsonInclude(JsonInclude.Include.NON_NULL)
+    record Answer(String refusal, Map<String, String> pods, List<JobView> jobs, Long number) {
+        /** It was accepted. */
+        public static final Answer OK = new Answer(null, null, null, null);
+
+        /** Returns a refusal. */
+        public static Answer refused(String reason) {
+            return new Answer(reason, null, null, null);
+        }
+
+        /** Returns the number of a round or restart. */
+        static Answer numbered(long number) {
+            return new Answer(null, null, null, number);
+        }
+
+        /** Returns pods with their digests, or with empty texts. */
+        public static Answer ofPods(Map<String, String> pods) {
+            return new Answer(null, pods, null, null);
+        }
+
+        /** Returns jobs. */
+        static Answer ofJobs(List<JobView> jobs) {
+            return new Answer(null, null, jobs, null);
+        }
+
+        /** Returns the answer as JSON. */
+        public String text() {
+            return Json.write(this);
+        }
+
+        /** Reads an answer. */
+        public static Optional<Answer> parse(String text) {
+            return Json.read(text, Answer.class);
+        }
+    }
+
+    /** Returns the kind of the question in a message. */
+    default String kind() {
+        return KINDS.entrySet().stream()
+                .filter(kind -> kind.getValue() == getClass())
+                .map(Map.Entry::getKey)
+                .findFirst()
+                .orElseThrow();
+    }
+
+    /** Returns the question as JSON. */
+    default String text() {
+        return Json.write(this);
+    }
+
+    /** Reads a question. Returns empty if it has another form. */
+    static Optional<JobQuestion> parse(String kind, String text) {
+        Class<? extends JobQuestion> type = KINDS.get(kind);
+        return type == null ? Optional.empty() : Json.read(text, type).map(question -> question);
+    }
+
+    /** Reads and writes them. */
+    final class Json {
+        private static final ObjectMapper MAPPER = JsonMapper.builder()
+                .enable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
+                .build();
+
+        private Json() {}
+
+        private static String write(Object value) {
+            try {
+                return MAPPER.writeValueAsString(value);
+            } catch (JacksonException e) {
+                throw new IllegalStateException("a record of plain values cannot be written", e);
+            }
+        }
+
+        private static <T> Optional<T> read(String text, Class<T> type) {
+            if (text.length() > MOST_CHARACTERS) {
+                return Optional.empty();
+            }
+            try {
+                return Optional.ofNullable(MAPPER.readValue(text, type));
+            } catch (JacksonException e) {
+                return Optional.empty();
+            }
+        }
+    }
+}

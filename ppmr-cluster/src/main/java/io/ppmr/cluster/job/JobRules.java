@@ -1,0 +1,370 @@
+package io.ppmr.cluster.job;
+
+import io.ppmr.cluster.job.JobRecord.JobNumbers;
+import io.ppmr.cluster.job.JobRecord.LastRound;
+import io.ppmr.cluster.job.JobRecord.OpenMove;
+import io.ppmr.cluster.job.JobRecord.RoundOutcome;
+import io.ppmr.cluster.job.JobState.RoundReports;
+import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
+import java.security.MessageDigest;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+
+/**
+ * The rules of a job over several nodes, as pure functions. A controller applies them to each event, and writes the new
+ * state by the version that it has read.
+ *
+ * <p>A set is whole by this rule: no cable goes in unless GO was read, or the source has noted before that this round
+ * is
+ * void for it. A void source never reports images. GO is written when all sources have reported their cables out. So a
+ * set in which all have reported images has a moment at which all cables were out.
+ */
+final class JobRules {
+    /** The most open migrations of a job at a time. */
+    static final int MOST_MOVES = 3;
+
+    private static final int DIGEST_BYTES = 12;
+
+    private JobRules() {}
+
+    /**
+     * The result of an event.
+     *
+     * @param next the new state; the same object if nothing changes
+     * @param refusal why the event has no effect, for its sender; empty if it was accepted, or was known
+     */
+    record JobTransition(JobState next, Optional<String> refusal) {}
+
+    /**
+     * Applies an event.
+     *
+     * @param keep how many sets are kept
+     */
+    static JobTransition apply(JobState state, JobEvent event, int keep) {
+        if (event instanceof JobEvent.Registered registered) {
+            return register(state, registered);
+        }
+        if (event instanceof JobEvent.CheckpointOrdered order) {
+            return beginCheckpoint(state, order);
+        }
+        if (event instanceof JobEvent.Out out) {
+            return noteOut(state, out);
+        }
+        if (event instanceof JobEvent.Imaged imaged) {
+            return noteImages(state, imaged, keep);
+        }
+        if (event instanceof JobEvent.Voided voided) {
+            return isPresent(state, voided.incarnation(), voided.round())
+                            && state.places().containsKey(voided.host())
+                    ? to(state.with(ended(state, voided.outcome(), voided.host() + ": " + voided.reason())))
+                    : none(state);
+        }
+        if (event instanceof JobEvent.RestartOrdered order) {
+            return beginRestart(state, order);
+        }
+        if (event instanceof JobEvent.PodsRestored restored) {
+            return noteRestored(state, restored);
+        }
+        if (event instanceof JobEvent.RestoreFailed failed) {
+            return state.record().phase() == JobPhase.RESTARTING
+                            && state.record().numbers().restart() == failed.restart()
+                    ? to(failedRestart(state, failed.host() + ": " + failed.reason()))
+                    : none(state);
+        }
+        if (event instanceof JobEvent.Released released) {
+            return noteReleased(state, released);
+        }
+        if (event instanceof JobEvent.MoveBegun move) {
+            return beginMove(state, move);
+        }
+        if (event instanceof JobEvent.MoveEnded move) {
+            return endMove(state, move);
+        }
+        return failStep(state, (JobEvent.StepFailed) event);
+    }
+
+    private static JobTransition none(JobState state) {
+        return new JobTransition(state, Optional.empty());
+    }
+
+    private static JobTransition to(JobState next) {
+        return new JobTransition(next, Optional.empty());
+    }
+
+    private static JobTransition refused(JobState state, String reason) {
+        return new JobTransition(state, Optional.of(reason));
+    }
+
+    // ---- members ------------------------------------------------------------------------------------------------
+
+    private static JobTransition register(JobState state, JobEvent.Registered event) {
+        JobRecord record = state.record();
+        Set<String> known = state.places().getOrDefault(event.host(), Set.of());
+        if (known.equals(event.pods())) {
+            return none(state);
+        }
+        if (event.members() != record.members() && !event.pods().isEmpty()) {
+            return refused(
+                    state,
+                    "the job has " + record.members() + " members, and this pod was ordered as one of "
+                            + event.members() + ". Remedy: run all pods of the job with the same --members");
+        }
+        if (record.phase() == JobPhase.RESTARTING || record.phase() == JobPhase.RELEASING) {
+            return refused(state, "the job is being restarted. Remedy: wait for its end");
+        }
+        if (state.places().isEmpty() && !state.sets().isEmpty()) {
+            return refused(
+                    state,
+                    "the job has sets of an earlier run. Remedy: continue it (ppmr job restart), or remove them (ppmr"
+                            + " job forget), or give the new job another name");
+        }
+        Map<String, Set<String>> places = new TreeMap<>(state.places());
+        places.remove(event.host());
+        for (Map.Entry<String, Set<String>> other : places.entrySet()) {
+            Optional<String> twice =
+                    other.getValue().stream().filter(event.pods()::contains).findFirst();
+            // A pod that moves is on two nodes for some time. Its migration's report removes it from the first.
+            if (twice.isPresent() && record.moves().isEmpty()) {
+                return refused(
+                        state,
+                        "pod " + twice.get() + " of the job is recorded on node " + other.getKey()
+                                + ". Remedy: stop one of the two; if that node is lost, ppmr job forget");
+            }
+        }
+        if (!event.pods().isEmpty()) {
+            places.put(event.host(), event.pods());
+        }
+        JobState placed = state.placed(places);
+        // The members of a round are fixed.
+        return record.phase() == JobPhase.CHECKPOINT
+                ? to(placed.with(ended(state, RoundOutcome.VOID, "the pods on node " + event.host() + " changed")))
+                : to(placed);
+    }
+
+    // ---- checkpoints --------------------------------------------------------------------------------------------
+
+    private static JobTransition beginCheckpoint(JobState state, JobEvent.CheckpointOrdered order) {
+        JobRecord record = state.record();
+        if (record.phase() != JobPhase.RUNNING) {
+            return refused(state, "the job is in phase " + record.phase().word() + ". Remedy: wait for its end");
+        }
+        if (!record.moves().isEmpty()) {
+            return refused(
+                    state,
+                    "pods of the job are being moved from node "
+                            + record.moves().get(0).from() + " (migration "
+                            + record.moves().get(0).id() + "). Remedy: wait for its end");
+        }
+        if (state.registered() != record.members()) {
+            return refused(
+                    state,
+                    "the job has " + record.members() + " members, and " + state.registered()
+                            + " are registered. Remedy: start the others, or wait until they are registered");
+        }
+        return to(state.with(record.in(JobPhase.CHECKPOINT, record.numbers().nextRound(), false, order.set())
+                .holding(order.holdSeconds())));
+    }
+
+    private static boolean isPresent(JobState state, long incarnation, long round) {
+        JobRecord record = state.record();
+        return record.phase() == JobPhase.CHECKPOINT
+                && record.numbers().incarnation() == incarnation
+                && record.numbers().round() == round;
+    }
+
+    private static JobTransition noteOut(JobState state, JobEvent.Out event) {
+        if (!isPresent(state, event.incarnation(), event.round())
+                || state.record().isGo()
+                || !state.places().containsKey(event.host())) {
+            return none(state);
+        }
+        RoundReports reports = state.reports().withDone(event.host());
+        if (!reports.done().equals(state.places().keySet())) {
+            return to(state.withReports(reports));
+        }
+        JobRecord record = state.record();
+        return to(state.with(record.in(JobPhase.CHECKPOINT, record.numbers(), true, record.set())));
+    }
+
+    private static JobTransition noteImages(JobState state, JobEvent.Imaged event, int keep) {
+        Set<String> pods = state.places().get(event.host());
+        if (!isPresent(state, event.incarnation(), event.round())
+                || !state.record().isGo()
+                || pods == null) {
+            return none(state);
+        }
+        if (!event.images().digests().keySet().equals(pods)) {
+            return to(state.with(ended(
+                    state, RoundOutcome.VOID, event.host() + " has images of other pods than it has registered")));
+        }
+        RoundReports reports = state.reports().withImages(event.host(), event.images());
+        if (!reports.images().keySet().equals(state.places().keySet())) {
+            return to(state.withReports(reports));
+        }
+        List<JobSet> sets = new ArrayList<>(state.sets());
+        sets.add(setOf(state.record(), reports.images(), event.nowMs()));
+        List<JobSet> kept = sets.subList(Math.max(0, sets.size() - keep), sets.size());
+        return to(state.withSets(kept).with(ended(state, RoundOutcome.CHECKPOINTED, "")));
+    }
+
+    private static JobSet setOf(JobRecord record, Map<String, NodeImages> images, long nowMs) {
+        Map<String, String> digests = new TreeMap<>();
+        images.values().forEach(node -> digests.putAll(node.digests()));
+        return new JobSet(
+                record.set(),
+                record.numbers().incarnation(),
+                record.numbers().round(),
+                digestOf(digests),
+                images.values().stream().mapToLong(NodeImages::bytes).sum(),
+                images.values().stream().mapToLong(NodeImages::heldMs).max().orElse(0),
+                images.values().stream().mapToLong(NodeImages::dumpMs).max().orElse(0),
+                images.values().stream().mapToLong(NodeImages::syncMs).max().orElse(0),
+                nowMs);
+    }
+
+    /** Returns the digest of a set from those of its images, by the pods' names. */
+    static String digestOf(Map<String, String> digests) {
+        try {
+            MessageDigest sha = MessageDigest.getInstance("SHA-256");
+            new TreeMap<>(digests)
+                    .forEach((pod, digest) -> sha.update((pod + " " + digest + "\n").getBytes(StandardCharsets.UTF_8)));
+            return HexFormat.of().formatHex(sha.digest(), 0, DIGEST_BYTES);
+        } catch (GeneralSecurityException e) {
+            throw new IllegalStateException("SHA-256 is missing in this JDK, though every JDK must have it", e);
+        }
+    }
+
+    private static JobRecord ended(JobState state, RoundOutcome outcome, String reason) {
+        JobRecord record = state.record();
+        return record.ended(new LastRound(record.numbers().round(), false, outcome, reason));
+    }
+
+    // ---- restarts -----------------------------------------------------------------------------------------------
+
+    private static JobTransition beginRestart(JobState state, JobEvent.RestartOrdered order) {
+        JobRecord record = state.record();
+        if (record.phase() != JobPhase.RUNNING && record.phase() != JobPhase.RELEASING) {
+            return refused(state, "the job is in phase " + record.phase().word() + ". Remedy: wait for its end");
+        }
+        if (!record.moves().isEmpty()) {
+            return refused(
+                    state,
+                    "pods of the job are being moved from node "
+                            + record.moves().get(0).from() + " (migration "
+                            + record.moves().get(0).id() + "). Remedy: wait for its end");
+        }
+        if (state.sets().stream().noneMatch(set -> set.id().equals(order.set()))) {
+            return refused(state, "the job has no set " + order.set() + ". Remedy: ppmr job show lists its sets");
+        }
+        Set<String> pods = new TreeSet<>();
+        int planned = 0;
+        for (Set<String> some : order.plan().values()) {
+            planned += some.size();
+            pods.addAll(some);
+        }
+        if (pods.size() != record.members() || planned != pods.size()) {
+            return refused(state, "the plan of the restart does not have each member once");
+        }
+        JobNumbers numbers = record.numbers().nextRestart();
+        return to(state.planned(order.plan()).with(record.in(JobPhase.RESTARTING, numbers, false, order.set())));
+    }
+
+    private static JobTransition noteRestored(JobState state, JobEvent.PodsRestored event) {
+        JobRecord record = state.record();
+        if (record.phase() != JobPhase.RESTARTING
+                || record.numbers().restart() != event.restart()
+                || !state.plan().containsKey(event.host())) {
+            return none(state);
+        }
+        RoundReports reports = state.reports().withDone(event.host());
+        if (!reports.done().equals(state.plan().keySet())) {
+            return to(state.withReports(reports));
+        }
+        return to(state.placed(state.plan())
+                .with(record.in(JobPhase.RELEASING, record.numbers().released(), false, record.set())));
+    }
+
+    private static JobTransition noteReleased(JobState state, JobEvent.Released event) {
+        JobRecord record = state.record();
+        if (record.phase() != JobPhase.RELEASING
+                || record.numbers().restart() != event.restart()
+                || !state.plan().containsKey(event.host())) {
+            return none(state);
+        }
+        RoundReports reports = state.reports().withDone(event.host());
+        if (!reports.done().equals(state.plan().keySet())) {
+            return to(state.withReports(reports));
+        }
+        return to(state.planned(Map.of())
+                .with(record.ended(new LastRound(record.numbers().restart(), true, RoundOutcome.RESTARTED, ""))));
+    }
+
+    private static JobState failedRestart(JobState state, String reason) {
+        JobRecord record = state.record();
+        return state.planned(Map.of())
+                .with(record.ended(new LastRound(record.numbers().restart(), true, RoundOutcome.FAILED, reason)));
+    }
+
+    // ---- migrations ---------------------------------------------------------------------------------------------
+
+    private static JobTransition beginMove(JobState state, JobEvent.MoveBegun event) {
+        JobRecord record = state.record();
+        if (record.moves().stream().anyMatch(move -> move.id().equals(event.id()))) {
+            return none(state);
+        }
+        if (record.phase() == JobPhase.RESTARTING || record.phase() == JobPhase.RELEASING) {
+            return refused(state, "the job is being restarted. Remedy: wait for its end");
+        }
+        if (record.moves().size() >= MOST_MOVES) {
+            return refused(
+                    state, "pods of the job are being moved by " + MOST_MOVES + " migrations. Remedy: try again later");
+        }
+        List<OpenMove> moves = new ArrayList<>(record.moves());
+        moves.add(new OpenMove(event.id(), event.host()));
+        // A node that is about to fail does not wait for a checkpoint.
+        JobRecord next = record.phase() == JobPhase.CHECKPOINT
+                ? ended(state, RoundOutcome.VOID, "pods are moved from node " + event.host())
+                : record;
+        return to(state.with(next.moving(moves)));
+    }
+
+    private static JobTransition endMove(JobState state, JobEvent.MoveEnded event) {
+        Optional<OpenMove> open = state.record().moves().stream()
+                .filter(move -> move.id().equals(event.id()))
+                .findFirst();
+        if (open.isEmpty()) {
+            return none(state);
+        }
+        List<OpenMove> moves = new ArrayList<>(state.record().moves());
+        moves.remove(open.get());
+        Map<String, Set<String>> places = new HashMap<>(state.places());
+        if (!event.to().isEmpty()) {
+            Set<String> left = new TreeSet<>(places.getOrDefault(open.get().from(), Set.of()));
+            left.removeAll(event.pods());
+            places.put(open.get().from(), left);
+            Set<String> there = new TreeSet<>(places.getOrDefault(event.to(), Set.of()));
+            there.addAll(event.pods());
+            places.put(event.to(), there);
+            places.values().removeIf(Set::isEmpty);
+        }
+        return to(state.placed(places).with(state.record().moving(moves)));
+    }
+
+    // ---- failures -----------------------------------------------------------------------------------------------
+
+    private static JobTransition failStep(JobState state, JobEvent.StepFailed event) {
+        if (state.record().phase() == JobPhase.CHECKPOINT) {
+            return to(state.with(ended(state, RoundOutcome.VOID, event.reason())));
+        }
+        // After RELEASE nothing is restored again, so the phase stays until all have released or the job is restarted.
+        return state.record().phase() == JobPhase.RESTARTING ? to(failedRestart(state, event.reason())) : none(state);
+    }
+}

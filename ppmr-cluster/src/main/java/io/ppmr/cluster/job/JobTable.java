@@ -1,0 +1,621 @@
+package io.ppmr.cluster.job;
+
+import io.ppmr.cluster.job.JobQuestion.Answer;
+import io.ppmr.cluster.job.JobRecord.RoundOutcome;
+import io.ppmr.cluster.job.JobRecords.JobChange;
+import io.ppmr.cluster.job.JobRecords.StoredJob;
+import io.ppmr.cluster.job.JobRecords.Written;
+import io.ppmr.cluster.job.JobState.RoundReports;
+import io.ppmr.daemon.jobs.JobName;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Collection;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.Executor;
+import java.util.function.Consumer;
+import java.util.random.RandomGenerator;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The jobs of a cluster, as the active controller manages them. It applies {@link JobRules} to each event, and has the
+ * change written before the next event of that job. The controller's thread owns it; writes run on workers.
+ */
+public final class JobTable {
+    private static final Logger LOG = LoggerFactory.getLogger(JobTable.class);
+    /** The number of times that an event is applied after another controller has changed the job. */
+    private static final int TRIES = 3;
+    /** The most jobs of a cluster. A user has a share of them. */
+    private static final int MOST_JOBS = 4096;
+
+    private static final int MOST_JOBS_OF_A_USER = 256;
+    /** The most pods of a job on one node: their names fit one record. */
+    static final int MOST_PODS_OF_A_NODE = 20;
+    /** The most questions that wait for one job. */
+    private static final int MOST_WAITING = 2 * JobRecord.MOST_MEMBERS;
+
+    /**
+     * The limits of checkpoints.
+     *
+     * @param keep how many sets of a job are kept
+     * @param hold how long a source holds its pods without GO
+     * @param step how long the images of a checkpoint, or a restart, may take
+     */
+    public record JobLimits(int keep, Duration hold, Duration step) {}
+
+    /** The services of its controller that the table uses. */
+    public interface Surroundings {
+        /** Runs a write; never on the caller's thread. */
+        Executor workers();
+
+        /** Passes a result to the controller's thread. */
+        void onThread(Runnable result);
+
+        /** Returns true if the services of a node have sessions. */
+        boolean isUp(String host);
+
+        /** Returns the time since the boot, in nanoseconds. */
+        long nowNs();
+    }
+
+    private record Waiting(JobEvent event, Consumer<Answer> answer, int tries) {}
+
+    /** A job. The controller's thread owns it. */
+    private static final class Entry {
+        private JobState state;
+        private int version;
+        private boolean isWriting;
+        /** True if the job could not be read: it is tried again. */
+        private boolean isUnread;
+
+        private long sinceNs;
+        private final Deque<Waiting> waiting = new ArrayDeque<>();
+
+        private Entry(JobState state, int version, long sinceNs) {
+            this.state = state;
+            this.version = version;
+            this.sinceNs = sinceNs;
+        }
+    }
+
+    private final JobLimits limits;
+    private final Surroundings surroundings;
+    private final RandomGenerator random;
+    private final Map<String, Entry> jobs = new TreeMap<>();
+    private final Map<String, Set<String>> orders = new HashMap<>();
+    private JobRecords store;
+
+    public JobTable(JobLimits limits, Surroundings surroundings, RandomGenerator random) {
+        this.limits = limits;
+        this.surroundings = surroundings;
+        this.random = random;
+    }
+
+    /** Begins a term with the records of the ensemble. Reports of the former term are repeated by members. */
+    public void begin(JobRecords ensemble, Map<String, StoredJob> stored, Map<String, Set<String>> storedOrders) {
+        end();
+        store = ensemble;
+        orders.putAll(storedOrders);
+        stored.forEach((key, job) -> stateOf(key, job)
+                .ifPresent(state -> jobs.put(key, new Entry(state, job.version(), surroundings.nowNs()))));
+    }
+
+    /** Ends a term. What waits gets no answer here, and is asked again at the next active controller. */
+    public void end() {
+        jobs.clear();
+        orders.clear();
+    }
+
+    private static Optional<JobState> stateOf(String key, StoredJob job) {
+        Optional<JobRecord> record = JobRecord.decode(job.record().getBytes(StandardCharsets.UTF_8));
+        if (record.isEmpty()) {
+            LOG.warn(
+                    "the record of job {} cannot be read: it has {} characters",
+                    key,
+                    job.record().length());
+            return Optional.empty();
+        }
+        JobRecord.JobNumbers numbers = record.get().numbers();
+        boolean isRestart =
+                record.get().phase() == JobPhase.RESTARTING || record.get().phase() == JobPhase.RELEASING;
+        return Optional.of(new JobState(
+                record.get(),
+                job.places().getOrDefault(numbers.layout(), Map.of()),
+                isRestart ? job.places().getOrDefault(numbers.restart(), Map.of()) : Map.of(),
+                job.sets().values().stream()
+                        .map(JobSet::decode)
+                        .flatMap(Optional::stream)
+                        .toList(),
+                RoundReports.NONE));
+    }
+
+    // ---- questions ----------------------------------------------------------------------------------------------
+
+    /** Answers a question of a service or a command. The answer is passed on this thread, perhaps later. */
+    public void ask(JobQuestion question, Consumer<Answer> answer) {
+        if (question instanceof JobQuestion.Show show) {
+            answer.accept(Answer.ofJobs(views(show)));
+            return;
+        }
+        JobName job = question.job();
+        if (job == null || !JobKey.isName(job.name())) {
+            answer.accept(Answer.refused("the name of the job is invalid"));
+            return;
+        }
+        String key = JobKey.of(job);
+        if (question instanceof JobQuestion.Register register) {
+            register(key, register, answer);
+        } else if (!jobs.containsKey(key)) {
+            answer.accept(Answer.refused("there is no job " + job
+                    + " over several nodes. Remedy: run its pods with --job and --members; ppmr job list shows them"));
+        } else if (question instanceof JobQuestion.Forget) {
+            forget(key, answer);
+        } else if (question instanceof JobQuestion.OrderCheckpoint) {
+            orderCheckpoint(key, answer);
+        } else {
+            eventOf(question)
+                    .ifPresentOrElse(
+                            event -> offer(key, event, answer),
+                            () -> answer.accept(Answer.refused("a controller does not answer this question")));
+        }
+    }
+
+    private static Optional<JobEvent> eventOf(JobQuestion question) {
+        if (question instanceof JobQuestion.Move move) {
+            return Optional.of(
+                    move.isOver()
+                            ? new JobEvent.MoveEnded(move.id(), move.host(), move.to(), move.pods())
+                            : new JobEvent.MoveBegun(move.id(), move.host()));
+        }
+        if (!(question instanceof JobQuestion.StepReport report) || report.step() == null) {
+            return Optional.empty();
+        }
+        String reason = report.reason() == null ? "" : report.reason();
+        return switch (report.step()) {
+            case OUT -> Optional.of(new JobEvent.Out(report.host(), report.incarnation(), report.number()));
+            case IMAGE ->
+                Optional.ofNullable(report.images())
+                        .map(images -> new JobEvent.Imaged(
+                                report.host(),
+                                report.incarnation(),
+                                report.number(),
+                                images,
+                                System.currentTimeMillis()));
+            case VOID ->
+                Optional.of(new JobEvent.Voided(
+                        report.host(),
+                        report.incarnation(),
+                        report.number(),
+                        report.outcome() == RoundOutcome.REFUSED ? RoundOutcome.REFUSED : RoundOutcome.VOID,
+                        reason));
+            case HELD -> Optional.of(new JobEvent.PodsRestored(report.host(), report.number()));
+            case FAILED -> Optional.of(new JobEvent.RestoreFailed(report.host(), report.number(), reason));
+            case RELEASED -> Optional.of(new JobEvent.Released(report.host(), report.number()));
+        };
+    }
+
+    private void register(String key, JobQuestion.Register register, Consumer<Answer> answer) {
+        Optional<String> why = whyInvalid(register);
+        if (why.isPresent()) {
+            answer.accept(Answer.refused(why.get()));
+            return;
+        }
+        JobEvent event = new JobEvent.Registered(register.host(), register.members(), register.pods());
+        if (jobs.containsKey(key)) {
+            offer(key, event, answer);
+            return;
+        }
+        if (register.pods().isEmpty()) {
+            answer.accept(Answer.OK);
+            return;
+        }
+        long ofUser = jobs.values().stream()
+                .filter(one -> one.state.record().name().uid() == register.job().uid())
+                .count();
+        if (jobs.size() >= MOST_JOBS || ofUser >= MOST_JOBS_OF_A_USER) {
+            answer.accept(Answer.refused("there are too many jobs over several nodes: " + ofUser + " of this user, "
+                    + jobs.size() + " in all. Remedy: ppmr job forget JOB for those that are no more"));
+            return;
+        }
+        byte[] bytes = new byte[4];
+        random.nextBytes(bytes);
+        JobRecord record = JobRecord.of(HexFormat.of().formatHex(bytes), register.job(), register.members());
+        Entry entry = new Entry(JobState.of(record), 0, surroundings.nowNs());
+        entry.isWriting = true;
+        jobs.put(key, entry);
+        entry.waiting.add(new Waiting(event, answer, 0));
+        JobRecords ensemble = store;
+        surroundings.workers().execute(() -> {
+            Written written = ensemble.create(key, record.encode());
+            surroundings.onThread(() -> {
+                if (written == Written.DONE) {
+                    entry.isWriting = false;
+                    advance(key, entry);
+                } else {
+                    reload(key, entry);
+                }
+            });
+        });
+    }
+
+    private static Optional<String> whyInvalid(JobQuestion.Register register) {
+        if (register.members() < 1 || register.members() > JobRecord.MOST_MEMBERS) {
+            return Optional.of("a job over several nodes has 1 to " + JobRecord.MOST_MEMBERS + " members");
+        }
+        if (register.pods() == null || !JobKey.isHost(register.host())) {
+            return Optional.of("the name of the node is invalid, or longer than 64 characters");
+        }
+        if (register.pods().size() > MOST_PODS_OF_A_NODE) {
+            return Optional.of("a job over several nodes has at most " + MOST_PODS_OF_A_NODE + " pods on a node, and "
+                    + register.host() + " has " + register.pods().size()
+                    + ". Remedy: run several ranks in one pod");
+        }
+        return register.pods().stream().allMatch(JobKey::isName)
+                ? Optional.empty()
+                : Optional.of("the name of a pod is invalid");
+    }
+
+    private void orderCheckpoint(String key, Consumer<Answer> answer) {
+        JobState state = jobs.get(key).state;
+        Optional<String> lost = state.places().keySet().stream()
+                .filter(host -> !surroundings.isUp(host))
+                .sorted()
+                .findFirst();
+        if (lost.isPresent()) {
+            answer.accept(Answer.refused(
+                    "node " + lost.get() + " of the job is not up. Remedy: ppmr nodes shows why; start its services"));
+            return;
+        }
+        byte[] bytes = new byte[4];
+        random.nextBytes(bytes);
+        String set = state.record().numbers().incarnation() + "-"
+                + (state.record().numbers().round() + 1) + "-"
+                + HexFormat.of().formatHex(bytes);
+        offer(key, new JobEvent.CheckpointOrdered(set, limits.hold().toSeconds()), result -> {
+            Entry entry = jobs.get(key);
+            answer.accept(
+                    result.refusal() == null && entry != null
+                            ? Answer.numbered(entry.state.record().numbers().round())
+                            : result);
+        });
+    }
+
+    /** Orders a restart, whose plan was made from the answers of services. */
+    public void restart(String key, String set, Map<String, Set<String>> plan, Consumer<Answer> answer) {
+        if (!jobs.containsKey(key)) {
+            answer.accept(Answer.refused("the job is no more"));
+            return;
+        }
+        offer(key, new JobEvent.RestartOrdered(set, plan), result -> {
+            Entry entry = jobs.get(key);
+            answer.accept(
+                    result.refusal() == null && entry != null
+                            ? Answer.numbered(entry.state.record().numbers().restart())
+                            : result);
+        });
+    }
+
+    private void forget(String key, Consumer<Answer> answer) {
+        Entry entry = jobs.get(key);
+        JobRecord record = entry.state.record();
+        if (entry.isWriting
+                || record.phase() != JobPhase.RUNNING
+                || !record.moves().isEmpty()) {
+            answer.accept(Answer.refused("the job is in phase " + record.phase().word()
+                    + ", or is being changed. Remedy: wait for its end"));
+            return;
+        }
+        Optional<String> up = entry.state.places().keySet().stream()
+                .filter(surroundings::isUp)
+                .sorted()
+                .findFirst();
+        if (up.isPresent()) {
+            answer.accept(Answer.refused("node " + up.get() + " has pods of the job: "
+                    + String.join(", ", new TreeSet<>(entry.state.places().get(up.get())))
+                    + ". Remedy: stop them first (ppmr pod stop)"));
+            return;
+        }
+        entry.isWriting = true;
+        JobRecords ensemble = store;
+        int version = entry.version;
+        surroundings.workers().execute(() -> {
+            Written written = ensemble.remove(key, version);
+            surroundings.onThread(() -> {
+                if (written == Written.DONE) {
+                    jobs.remove(key);
+                    LOG.info("job {} is forgotten", record.name());
+                    answer.accept(Answer.OK);
+                } else {
+                    reload(key, entry);
+                    answer.accept(Answer.refused("the ensemble did not remove the record: try again"));
+                }
+            });
+        });
+    }
+
+    private List<JobView> views(JobQuestion.Show show) {
+        return jobs.values().stream()
+                .map(entry -> entry.state)
+                .filter(state ->
+                        show.job() == null || show.job().equals(state.record().name()))
+                .filter(state -> show.uid() == null
+                        || show.uid() == state.record().name().uid())
+                .map(JobView::of)
+                .toList();
+    }
+
+    /** Returns the state of a job for the plan of a restart: its newest set and its places. */
+    public Optional<RestartFacts> facts(String key, String set) {
+        return Optional.ofNullable(jobs.get(key)).map(entry -> {
+            Optional<JobSet> found = entry.state.sets().stream()
+                    .filter(one -> set.isEmpty() || one.id().equals(set))
+                    .reduce((earlier, later) -> later);
+            return new RestartFacts(entry.state.record().members(), found, entry.state.places(), entry.state.plan());
+        });
+    }
+
+    /**
+     * The facts that the plan of a restart needs.
+     *
+     * @param members number of pods
+     * @param set the set; empty if there is none
+     * @param places the pods of each node
+     * @param plan the pods of each node in a restart that is not over
+     */
+    public record RestartFacts(
+            int members, Optional<JobSet> set, Map<String, Set<String>> places, Map<String, Set<String>> plan) {}
+
+    // ---- time ---------------------------------------------------------------------------------------------------
+
+    /** Advances the time: ends steps that take too long, and those of nodes that are lost. */
+    public void tick() {
+        long nowNs = surroundings.nowNs();
+        List.copyOf(jobs.entrySet()).forEach(job -> {
+            Entry entry = job.getValue();
+            JobRecord record = entry.state.record();
+            if (entry.isUnread) {
+                entry.isUnread = false;
+                reload(job.getKey(), entry);
+            }
+            if (entry.isWriting || (record.phase() != JobPhase.CHECKPOINT && record.phase() != JobPhase.RESTARTING)) {
+                return;
+            }
+            boolean isHold = record.phase() == JobPhase.CHECKPOINT && !record.isGo();
+            // A source looks at its pods before it holds them, which takes time, too.
+            Duration limit = isHold ? limits.hold().multipliedBy(2) : limits.step();
+            Collection<String> nodes = record.phase() == JobPhase.CHECKPOINT
+                    ? entry.state.places().keySet()
+                    : entry.state.plan().keySet();
+            Optional<String> lost = nodes.stream()
+                    .filter(host -> !surroundings.isUp(host))
+                    .sorted()
+                    .findFirst();
+            if (lost.isPresent()) {
+                offer(job.getKey(), new JobEvent.StepFailed("node " + lost.get() + " is not up"), answer -> {});
+            } else if (nowNs - entry.sinceNs > limit.toNanos()) {
+                Set<String> missing = new TreeSet<>(nodes);
+                missing.removeAll(
+                        record.isGo()
+                                ? entry.state.reports().images().keySet()
+                                : entry.state.reports().done());
+                offer(
+                        job.getKey(),
+                        new JobEvent.StepFailed(
+                                "no report of " + String.join(", ", missing) + " within " + limit.toSeconds() + " s"),
+                        answer -> {});
+            }
+        });
+    }
+
+    // ---- changes ------------------------------------------------------------------------------------------------
+
+    private void offer(String key, JobEvent event, Consumer<Answer> answer) {
+        Entry entry = jobs.get(key);
+        if (entry.waiting.size() >= MOST_WAITING) {
+            answer.accept(Answer.refused("too many questions about this job wait: try again"));
+            return;
+        }
+        entry.waiting.add(new Waiting(event, answer, 0));
+        advance(key, entry);
+    }
+
+    private void advance(String key, Entry entry) {
+        while (!entry.isWriting && !entry.waiting.isEmpty() && jobs.get(key) == entry) {
+            Waiting next = entry.waiting.poll();
+            JobRules.JobTransition step = JobRules.apply(entry.state, next.event(), limits.keep());
+            if (step.refusal().isPresent()) {
+                next.answer().accept(Answer.refused(step.refusal().get()));
+            } else if (step.next().equals(entry.state)) {
+                next.answer().accept(Answer.OK);
+            } else if (isOnlyReports(entry.state, step.next())) {
+                entry.state = step.next();
+                next.answer().accept(Answer.OK);
+            } else {
+                write(key, entry, next, step.next());
+            }
+        }
+    }
+
+    private static boolean isOnlyReports(JobState before, JobState after) {
+        return before.record().equals(after.record())
+                && before.places().equals(after.places())
+                && before.plan().equals(after.plan())
+                && before.sets().equals(after.sets());
+    }
+
+    private void write(String key, Entry entry, Waiting cause, JobState next) {
+        entry.isWriting = true;
+        JobState before = entry.state;
+        int version = entry.version;
+        JobRecords ensemble = store;
+        JobChange change = changeOf(before, next);
+        boolean isPlan = cause.event() instanceof JobEvent.RestartOrdered;
+        Map<String, Set<String>> notified = isPlan ? orderPlan(key, next) : Map.of();
+        surroundings.workers().execute(() -> {
+            Written written = Written.DONE;
+            if (isPlan) {
+                written = ensemble.plan(key, next.record().numbers().restart(), next.plan());
+                for (Map.Entry<String, Set<String>> order : notified.entrySet()) {
+                    written = written == Written.DONE ? ensemble.order(order.getKey(), order.getValue()) : written;
+                }
+            }
+            Written result = written == Written.DONE ? ensemble.write(key, version, change) : written;
+            surroundings.onThread(() -> written(key, entry, cause, next, change, result));
+        });
+    }
+
+    /** Notes the nodes of a plan, and returns all orders of each. */
+    private Map<String, Set<String>> orderPlan(String key, JobState next) {
+        Map<String, Set<String>> notified = new TreeMap<>();
+        for (String host : next.plan().keySet()) {
+            Set<String> keys = new TreeSet<>(orders.getOrDefault(host, Set.of()));
+            keys.removeIf(other -> !other.equals(key) && !isRestarting(other));
+            keys.add(key);
+            orders.put(host, keys);
+            notified.put(host, keys);
+        }
+        return notified;
+    }
+
+    private boolean isRestarting(String key) {
+        Entry entry = jobs.get(key);
+        return entry != null
+                && (entry.isWriting
+                        || entry.state.record().phase() == JobPhase.RESTARTING
+                        || entry.state.record().phase() == JobPhase.RELEASING);
+    }
+
+    private static JobChange changeOf(JobState before, JobState next) {
+        boolean isLayout =
+                before.record().numbers().layout() != next.record().numbers().layout();
+        Map<String, Set<String>> places = new TreeMap<>();
+        if (!isLayout) {
+            Set<String> hosts = new TreeSet<>(before.places().keySet());
+            hosts.addAll(next.places().keySet());
+            for (String host : hosts) {
+                Set<String> pods = next.places().getOrDefault(host, Set.of());
+                if (!pods.equals(before.places().getOrDefault(host, Set.of()))) {
+                    places.put(host, pods);
+                }
+            }
+        }
+        Map<String, byte[]> newSets = new TreeMap<>();
+        next.sets().stream()
+                .filter(set -> !before.sets().contains(set))
+                .forEach(set -> newSets.put(set.id(), set.encode()));
+        Set<String> oldSets = new TreeSet<>();
+        before.sets().stream().filter(set -> !next.sets().contains(set)).forEach(set -> oldSets.add(set.id()));
+        return new JobChange(
+                before.record().equals(next.record())
+                        ? Optional.empty()
+                        : Optional.of(next.record().encode()),
+                next.record().numbers().layout(),
+                places,
+                before.places().keySet(),
+                newSets,
+                oldSets);
+    }
+
+    private void written(String key, Entry entry, Waiting cause, JobState next, JobChange change, Written result) {
+        if (jobs.get(key) != entry) {
+            return;
+        }
+        if (result != Written.DONE) {
+            if (cause.tries() + 1 < TRIES) {
+                entry.waiting.addFirst(new Waiting(cause.event(), cause.answer(), cause.tries() + 1));
+            } else {
+                cause.answer().accept(Answer.refused("the ensemble did not take the change: try again"));
+            }
+            reload(key, entry);
+            return;
+        }
+        boolean isNewStep = next.record().phase() != entry.state.record().phase()
+                || next.record().isGo() != entry.state.record().isGo();
+        logChange(entry.state.record(), next.record());
+        entry.version += change.record().isPresent() ? 1 : 0;
+        entry.state = next;
+        entry.isWriting = false;
+        if (isNewStep) {
+            entry.sinceNs = surroundings.nowNs();
+        }
+        cause.answer().accept(Answer.OK);
+        if (isNewStep
+                && next.record().phase() == JobPhase.RUNNING
+                && next.record().last().isRestart()) {
+            JobRecords ensemble = store;
+            long layout = next.record().numbers().layout();
+            surroundings
+                    .workers()
+                    .execute(() ->
+                            ensemble.removeLayouts(key, old -> old.keySet().removeIf(number -> number >= layout)));
+        }
+        advance(key, entry);
+    }
+
+    private static void logChange(JobRecord before, JobRecord next) {
+        if (next.phase() != before.phase() || next.isGo() != before.isGo()) {
+            LOG.info(
+                    "job {}: {}{}{}",
+                    next.name(),
+                    next.phase().word(),
+                    next.isGo() ? ", all members are held" : "",
+                    next.phase() == JobPhase.RUNNING && next.last().number() > 0
+                            ? "; " + next.last().outcome().word() + " "
+                                    + next.last().reason()
+                            : "");
+        }
+    }
+
+    /** Reads a job again, since another controller has changed it, or since a result is unknown. */
+    private void reload(String key, Entry entry) {
+        entry.isWriting = true;
+        JobRecords ensemble = store;
+        surroundings.workers().execute(() -> {
+            Optional<StoredJob> read;
+            try {
+                read = ensemble.read(key);
+            } catch (IOException e) {
+                LOG.info("job {} is read again: {}", key, e.getMessage());
+                surroundings.onThread(() -> {
+                    fail(entry, "the ensemble does not answer: try again");
+                    entry.isUnread = true;
+                });
+                return;
+            }
+            surroundings.onThread(() -> reloaded(key, entry, read));
+        });
+    }
+
+    private void reloaded(String key, Entry entry, Optional<StoredJob> read) {
+        if (jobs.get(key) != entry) {
+            return;
+        }
+        Optional<JobState> state = read.flatMap(job -> stateOf(key, job));
+        if (state.isEmpty()) {
+            fail(entry, "the job is no more");
+            jobs.remove(key);
+            return;
+        }
+        entry.state = state.get();
+        entry.version = read.get().version();
+        entry.sinceNs = surroundings.nowNs();
+        entry.isWriting = false;
+        advance(key, entry);
+    }
+
+    private static void fail(Entry entry, String reason) {
+        List<Waiting> all = List.copyOf(entry.waiting);
+        entry.waiting.clear();
+        all.forEach(one -> one.answer().accept(Answer.refused(reason)));
+    }
+}

@@ -1,0 +1,107 @@
+package io.ppmr.cluster.job;
+
+import com.fasterxml.jackson.databind.PropertyNamingStrategies;
+import com.fasterxml.jackson.databind.annotation.JsonNaming;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+
+/**
+ * A job over several nodes, as {@code ppmr job show} shows it. Immutable.
+ *
+ * @param job its user and its name
+ * @param phase its phase
+ * @param incarnation how often it was started
+ * @param members number of its pods
+ * @param registered number of pods that are registered
+ * @param places the pods of each node
+ * @param round the number of its last checkpoint
+ * @param restart the number of its last restart
+ * @param last the end of the last checkpoint or restart
+ * @param moves its open migrations, each with the node that is left
+ * @param sets its sets, the oldest first
+ */
+@JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
+public record JobView(
+        String job,
+        String phase,
+        long incarnation,
+        int members,
+        int registered,
+        Map<String, Set<String>> places,
+        long round,
+        long restart,
+        LastView last,
+        Map<String, String> moves,
+        List<SetView> sets) {
+    /**
+     * The end of a checkpoint or restart.
+     *
+     * @param kind checkpoint, restart, or empty before the first
+     * @param number its number
+     * @param outcome its outcome
+     * @param reason its cause; empty if it was successful
+     */
+    @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
+    public record LastView(String kind, long number, String outcome, String reason) {}
+
+    /**
+     * A set.
+     *
+     * @param set its name
+     * @param incarnation the incarnation that it is of
+     * @param round its checkpoint
+     * @param bytes the size of its images
+     * @param heldMs the longest time for which a member was held
+     * @param dumpMs the longest time of a dump
+     * @param syncMs the longest time until images were on the disk
+     * @param takenAtMs its time, in milliseconds since 1970
+     */
+    @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
+    public record SetView(
+            String set,
+            long incarnation,
+            long round,
+            long bytes,
+            long heldMs,
+            long dumpMs,
+            long syncMs,
+            long takenAtMs) {}
+
+    static JobView of(JobState state) {
+        JobRecord record = state.record();
+        Map<String, Set<String>> places = new TreeMap<>();
+        state.places().forEach((host, pods) -> places.put(host, new TreeSet<>(pods)));
+        Map<String, String> moves = new TreeMap<>();
+        record.moves().forEach(move -> moves.put(move.id(), move.from()));
+        JobRecord.LastRound last = record.last();
+        return new JobView(
+                record.name().toString(),
+                record.phase().word(),
+                record.numbers().incarnation(),
+                record.members(),
+                state.registered(),
+                places,
+                record.numbers().round(),
+                record.numbers().restart(),
+                new LastView(
+                        last.number() == 0 ? "" : last.isRestart() ? "restart" : "checkpoint",
+                        last.number(),
+                        last.outcome().word(),
+                        last.reason()),
+                moves,
+                state.sets().stream()
+                        .map(set -> new SetView(
+                                set.id(),
+                                set.incarnation(),
+                                set.round(),
+                                set.bytes(),
+                                set.heldMs(),
+                                set.dumpMs(),
+                                set.syncMs(),
+                                set.takenAtMs()))
+                        .toList());
+    }
+}

@@ -1,0 +1,305 @@
+package io.ppmr.cluster.job;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.cluster.job.JobQuestion.MemberStep;
+import io.ppmr.cluster.job.JobQuestion.StepReport;
+import io.ppmr.cluster.job.JobReader.ReadRecord;
+import io.ppmr.cluster.job.JobRecord.RoundOutcome;
+import io.ppmr.cluster.job.MemberNote.CheckpointStep;
+import io.ppmr.cluster.job.MemberRules.SourceAct;
+import io.ppmr.daemon.jobs.JobName;
+import io.ppmr.daemon.part.MemberJobs.MemberJob;
+import io.ppmr.daemon.part.NodeJobs;
+import io.ppmr.linux.LogContext;
+import io.ppmr.migration.RequestException;
+import io.ppmr.migration.source.JobCheckpoint;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A source with pods of a job over several nodes. It follows the job's record, and has a thread while a checkpoint is
+ * under way. Safe for any thread.
+ */
+final class SourceMember {
+    private static final Logger LOG = LoggerFactory.getLogger(SourceMember.class);
+    private static final Duration STEP = Duration.ofMillis(100);
+    private static final Duration END_LIMIT = Duration.ofSeconds(60);
+
+    private final JobName job;
+    private final String host;
+    private final NodeJobs.Checkpoints checkpoints;
+    private final ActiveController controllers;
+    private final MemberNotes notes;
+    private MemberNote note;
+    /** The newest record that was read. Guarded by this. */
+    private ReadRecord latest;
+
+    private Optional<Path> directory = Optional.empty();
+    private Optional<Thread> round = Optional.empty();
+    private boolean isEnding;
+
+    /** Makes a member. A round that an earlier run of the service has begun is void. */
+    SourceMember(
+            JobName job, String host, NodeJobs.Checkpoints checkpoints, ActiveController controllers, MemberNotes notes)
+            throws IOException {
+        this.job = job;
+        this.host = host;
+        this.checkpoints = checkpoints;
+        this.controllers = controllers;
+        this.notes = notes;
+        this.note = notes.read(job);
+        if (note.step() == CheckpointStep.HOLDING) {
+            note = note.to(CheckpointStep.VOID);
+            notes.write(job, note);
+        }
+    }
+
+    /** Receives the job's record, and begins a checkpoint if the record orders one. */
+    synchronized void onRecord(ReadRecord read, MemberJob here) {
+        latest = read;
+        directory = here.checkpoints();
+        notifyAll();
+        boolean isDue = MemberRules.source(note, read.record(), read.version()) == SourceAct.HOLD
+                && !here.pods().isEmpty();
+        if (round.isEmpty() && !isEnding && (isDue || isFromBefore(read.record()))) {
+            Thread thread = LogContext.thread(() -> run(read), "ppmr-job-checkpoint");
+            round = Optional.of(thread);
+            thread.start();
+        }
+    }
+
+    /** Returns true if an earlier run of this service took part in the present round, which is void by that. */
+    private boolean isFromBefore(JobRecord record) {
+        return record.phase() == JobPhase.CHECKPOINT
+                && record.id().equals(note.id())
+                && record.numbers().round() == note.round()
+                && note.step() != CheckpointStep.NONE;
+    }
+
+    /** Returns true if the job has a set, as far as this source knows. */
+    synchronized boolean hasSet() {
+        return note.step() == CheckpointStep.IMAGED
+                || latest == null
+                || latest.record().last().outcome() == RoundOutcome.CHECKPOINTED
+                || latest.record().numbers().restart() > 0
+                || latest.record().numbers().round() > 0;
+    }
+
+    /** Returns true while a checkpoint is under way here. */
+    synchronized boolean isBusy() {
+        return round.isPresent();
+    }
+
+    /** Gives the present checkpoint up, and waits until the pods run. */
+    void end() throws InterruptedException {
+        Optional<Thread> thread;
+        synchronized (this) {
+            isEnding = true;
+            thread = round;
+        }
+        if (thread.isPresent()) {
+            thread.get().interrupt();
+            thread.get().join(END_LIMIT.toMillis());
+        }
+    }
+
+    private synchronized ReadRecord latest() {
+        return latest;
+    }
+
+    private boolean isOpen(ReadRecord begun) {
+        JobRecord now = latest().record();
+        return now.phase() == JobPhase.CHECKPOINT
+                && now.id().equals(begun.record().id())
+                && now.numbers().round() == begun.record().numbers().round();
+    }
+
+    private void run(ReadRecord begun) {
+        try (RepeatedReport report = new RepeatedReport(controllers)) {
+            checkpoint(begun, report);
+            // Reports are repeated until the record has changed, so that a new controller receives them, too.
+            while (isOpen(begun)) {
+                await(STEP);
+            }
+        } catch (InterruptedException e) {
+            // The service ends; the checkpoint became void.
+            Thread.currentThread().interrupt();
+        } catch (IOException | RuntimeException e) {
+            LOG.error("job {}: the checkpoint of this node failed: {}", job, e.getMessage(), e);
+        } finally {
+            synchronized (this) {
+                round = Optional.empty();
+            }
+        }
+    }
+
+    private synchronized void await(Duration limit) throws InterruptedException {
+        TimeUnit.NANOSECONDS.timedWait(this, limit.toNanos());
+    }
+
+    private void checkpoint(ReadRecord begun, RepeatedReport report) throws IOException, InterruptedException {
+        JobRecord record = begun.record();
+        if (isFromBefore(record)) {
+            reportVoid(record, RoundOutcome.VOID, "the source's service ended in the checkpoint", report);
+            return;
+        }
+        Optional<JobCheckpoint> looked = look(begun, report);
+        if (looked.isEmpty()) {
+            return;
+        }
+        try (JobCheckpoint checkpoint = looked.get()) {
+            ReadRecord now = latest();
+            if (MemberRules.source(note, now.record(), now.version()) != SourceAct.HOLD || !isOpen(begun)) {
+                return;
+            }
+            write(note.checkpoint(record, now.version(), CheckpointStep.HOLDING));
+            Optional<String> failure = hold(begun, checkpoint, report);
+            if (failure.isPresent()) {
+                giveUp(checkpoint, record, RoundOutcome.VOID, failure.get(), report);
+                return;
+            }
+            // GO was read, and is noted before the cables go in.
+            write(note.checkpoint(record, latest().version(), CheckpointStep.HOLDING));
+            checkpoint.resume();
+            writeImages(record, checkpoint, report);
+        }
+    }
+
+    private void writeImages(JobRecord record, JobCheckpoint checkpoint, RepeatedReport report) throws IOException {
+        try {
+            JobCheckpoint.ImagesWritten written = checkpoint.write();
+            write(note.to(CheckpointStep.IMAGED));
+            LOG.info(
+                    "job {}: the pods of this node are checkpointed: held {} ms, {} bytes",
+                    job,
+                    written.heldMs(),
+                    written.bytes());
+            report.send(new StepReport(
+                    job,
+                    host,
+                    MemberStep.IMAGE,
+                    record.numbers().incarnation(),
+                    record.numbers().round(),
+                    null,
+                    null,
+                    new NodeImages(
+                            written.digests(), written.bytes(), written.heldMs(), written.dumpMs(), written.syncMs())));
+        } catch (IOException e) {
+            giveUp(checkpoint, record, RoundOutcome.VOID, "the images cannot be written: " + e.getMessage(), report);
+        }
+    }
+
+    private Optional<JobCheckpoint> look(ReadRecord begun, RepeatedReport report) throws IOException {
+        JobRecord record = begun.record();
+        JobCheckpoint checkpoint = null;
+        try {
+            if (directory.isEmpty()) {
+                throw new RequestException("the template of the pods names no checkpoints, or those of several pods"
+                        + " name different ones. Remedy: the operator writes checkpoints = \"DIRECTORY\" there");
+            }
+            checkpoint = checkpoints.of(
+                    job,
+                    new JobCheckpoint.CheckpointOrder(
+                            record.set(), record.numbers().incarnation(), directory.get()));
+            checkpoint.look(() -> !isOpen(begun) || Thread.currentThread().isInterrupted());
+            return Optional.of(checkpoint);
+        } catch (IOException | CheckpointException | RequestException e) {
+            if (checkpoint != null) {
+                checkpoint.close();
+            }
+            write(note.checkpoint(record, begun.version(), CheckpointStep.VOID));
+            LOG.warn("job {}: the checkpoint is refused here: {}", job, e.getMessage());
+            reportVoid(record, RoundOutcome.REFUSED, String.valueOf(e.getMessage()), report);
+            return Optional.empty();
+        }
+    }
+
+    /** Holds the pods until GO was read and all are dumped. Returns why the round is void, if it is. */
+    private Optional<String> hold(ReadRecord begun, JobCheckpoint checkpoint, RepeatedReport report)
+            throws InterruptedException {
+        JobRecord record = begun.record();
+        try {
+            checkpoint.hold();
+            long limitNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(record.holdSeconds());
+            report.send(new StepReport(
+                    job,
+                    host,
+                    MemberStep.OUT,
+                    record.numbers().incarnation(),
+                    record.numbers().round(),
+                    null,
+                    null,
+                    null));
+            boolean isDumped = false;
+            while (true) {
+                ReadRecord now = latest();
+                SourceAct act = MemberRules.source(note, now.record(), now.version());
+                boolean isGo = act == SourceAct.RESUME;
+                if (act == SourceAct.GIVE_UP) {
+                    return Optional.of("the controllers gave the checkpoint up");
+                }
+                if (isGo && isDumped) {
+                    return Optional.empty();
+                }
+                if (!isGo && System.nanoTime() - limitNs >= 0) {
+                    return Optional.of("not all members were held within " + record.holdSeconds()
+                            + " s (hold_limit), so the pods of this node continue");
+                }
+                if (isDumped) {
+                    await(STEP);
+                } else {
+                    isDumped = checkpoint.isDumped();
+                }
+            }
+        } catch (IOException | CheckpointException e) {
+            return Optional.of(String.valueOf(e.getMessage()));
+        } catch (InterruptedException e) {
+            // The service ends. The pods continue before it does.
+            giveUpAtTheEnd(checkpoint);
+            throw e;
+        }
+    }
+
+    private void giveUpAtTheEnd(JobCheckpoint checkpoint) {
+        try {
+            write(note.to(CheckpointStep.VOID));
+        } catch (IOException e) {
+            LOG.warn("job {}: {}", job, e.getMessage());
+        }
+        checkpoint.resume();
+    }
+
+    /** The round is void: that is noted before the cables go in. */
+    private void giveUp(
+            JobCheckpoint checkpoint, JobRecord record, RoundOutcome outcome, String reason, RepeatedReport report)
+            throws IOException {
+        write(note.to(CheckpointStep.VOID));
+        checkpoint.resume();
+        LOG.warn("job {}: the checkpoint is void: {}", job, reason);
+        reportVoid(record, outcome, reason, report);
+    }
+
+    private void reportVoid(JobRecord record, RoundOutcome outcome, String reason, RepeatedReport report) {
+        report.send(new StepReport(
+                job,
+                host,
+                MemberStep.VOID,
+                record.numbers().incarnation(),
+                record.numbers().round(),
+                outcome,
+                reason,
+                null));
+    }
+
+    private void write(MemberNote next) throws IOException {
+        notes.write(job, next);
+        synchronized (this) {
+            note = next;
+        }
+    }
+}

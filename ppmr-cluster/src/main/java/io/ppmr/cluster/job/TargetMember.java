@@ -1,0 +1,281 @@
+package io.ppmr.cluster.job;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.cluster.job.JobQuestion.MemberStep;
+import io.ppmr.cluster.job.JobQuestion.StepReport;
+import io.ppmr.cluster.job.JobReader.ReadRecord;
+import io.ppmr.cluster.job.MemberNote.RestartStep;
+import io.ppmr.cluster.job.MemberRules.TargetAct;
+import io.ppmr.daemon.jobs.JobName;
+import io.ppmr.linux.LogContext;
+import io.ppmr.migration.RequestException;
+import io.ppmr.migration.target.JobRestart;
+import io.ppmr.migration.target.JobRestarts;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A target that restores pods of a job over several nodes. It follows the job's record, and has a thread while a
+ * restart is under way. Safe for any thread.
+ */
+final class TargetMember {
+    private static final Logger LOG = LoggerFactory.getLogger(TargetMember.class);
+    private static final Duration STEP = Duration.ofMillis(200);
+    private static final Duration END_LIMIT = Duration.ofSeconds(60);
+    private static final int TRIES = 3;
+
+    private final JobName job;
+    private final String host;
+    private final JobRestarts restarts;
+    private final ActiveController controllers;
+    private final MemberNotes notes;
+    private MemberNote note;
+    /** The newest record that was read. Guarded by this. */
+    private ReadRecord latest;
+
+    private PodsHere pods = new PodsHere(Set.of(), Optional.empty());
+    /** The restart that failed here, which is not tried again. */
+    private long failed;
+
+    private Optional<Thread> round = Optional.empty();
+    private boolean isEnding;
+
+    /**
+     * The pods that the plan of a restart names for this node.
+     *
+     * @param names their names
+     * @param directory the directory of checkpoints that has their images
+     */
+    record PodsHere(Set<String> names, Optional<Path> directory) {}
+
+    /**
+     * Makes a member. The service ended copies that an earlier run has held, and has repeated the release of those
+     * that it had released.
+     */
+    TargetMember(JobName job, String host, JobRestarts restarts, ActiveController controllers, MemberNotes notes)
+            throws IOException {
+        this.job = job;
+        this.host = host;
+        this.restarts = restarts;
+        this.controllers = controllers;
+        this.notes = notes;
+        this.note = notes.read(job);
+        if (note.restartStep() == RestartStep.HELD) {
+            // Copies that were held are ended by now. By the note they are restored once more, if the record wants
+            // that.
+            if (restarts.isReleased(moveOf(note.restart()))) {
+                write(note.to(RestartStep.RELEASED));
+            }
+        }
+        restarts.forget(moveOf(note.restart()));
+    }
+
+    private String moveOf(long number) {
+        return JobRestart.moveOf(job.uid(), job.name(), number);
+    }
+
+    /** Receives the job's record, and follows it. */
+    synchronized void onRecord(ReadRecord read, PodsHere named) {
+        latest = read;
+        pods = named;
+        notifyAll();
+        if (round.isPresent() || isEnding) {
+            return;
+        }
+        TargetAct act = MemberRules.target(
+                note, read.record(), read.version(), !named.names().isEmpty(), false);
+        boolean isFailed = failed == read.record().numbers().restart();
+        if (act == TargetAct.END_COPIES) {
+            forgetHeld();
+        } else if ((act == TargetAct.RESTORE && !isFailed) || act == TargetAct.REPORT_RELEASED) {
+            Thread thread = LogContext.thread(() -> run(act, read), "ppmr-job-restart");
+            round = Optional.of(thread);
+            thread.start();
+        }
+    }
+
+    /** An earlier run of the service has held them, and its end ended them. */
+    private void forgetHeld() {
+        try {
+            note = note.to(RestartStep.NONE);
+            notes.write(job, note);
+        } catch (IOException e) {
+            LOG.warn("job {}: {}", job, e.getMessage());
+        }
+    }
+
+    /** Returns true while a restart is under way here. */
+    synchronized boolean isBusy() {
+        return round.isPresent();
+    }
+
+    /** Ends copies that are not released. */
+    void end() throws InterruptedException {
+        Optional<Thread> thread;
+        synchronized (this) {
+            isEnding = true;
+            thread = round;
+        }
+        if (thread.isPresent()) {
+            thread.get().interrupt();
+            thread.get().join(END_LIMIT.toMillis());
+        }
+    }
+
+    private synchronized ReadRecord latest() {
+        return latest;
+    }
+
+    private synchronized void await(Duration limit) throws InterruptedException {
+        TimeUnit.NANOSECONDS.timedWait(this, limit.toNanos());
+    }
+
+    private boolean isOpen(ReadRecord begun) {
+        JobRecord now = latest().record();
+        return (now.phase() == JobPhase.RESTARTING || now.phase() == JobPhase.RELEASING)
+                && now.id().equals(begun.record().id())
+                && now.numbers().restart() == begun.record().numbers().restart();
+    }
+
+    private void run(TargetAct act, ReadRecord begun) {
+        try (RepeatedReport report = new RepeatedReport(controllers)) {
+            if (act == TargetAct.RESTORE) {
+                int tries = 0;
+                boolean isDone = false;
+                // After RELEASE other nodes run, so this node's pods, which never ran, are restored once more.
+                while (!isDone
+                        && tries < TRIES
+                        && (tries == 0 || latest().record().phase() == JobPhase.RELEASING)) {
+                    isDone = restore(begun, report);
+                    tries++;
+                }
+            } else {
+                report(begun, MemberStep.RELEASED, null, report);
+            }
+            while (isOpen(begun)) {
+                await(STEP);
+            }
+        } catch (InterruptedException e) {
+            // The service ends. Copies that were not released are ended.
+            Thread.currentThread().interrupt();
+        } catch (IOException | RuntimeException e) {
+            LOG.error("job {}: the restart of this node failed: {}", job, e.getMessage(), e);
+        } finally {
+            synchronized (this) {
+                round = Optional.empty();
+            }
+        }
+    }
+
+    private boolean restore(ReadRecord begun, RepeatedReport report) throws IOException, InterruptedException {
+        PodsHere here;
+        synchronized (this) {
+            here = pods;
+        }
+        JobRecord record = begun.record();
+        JobRestart restart = restarts.of(new JobRestart.RestartOrder(
+                job.uid(),
+                job.name(),
+                record.set(),
+                record.numbers().restart(),
+                here.names(),
+                here.directory().orElse(Path.of("/nonexistent"))));
+        boolean isReleased = false;
+        try {
+            restart.judge();
+            restart.restore(() -> !isOpen(begun));
+            restart.requireHeld();
+            write(note.restart(record, latest().version(), RestartStep.HELD));
+            report(begun, MemberStep.HELD, null, report);
+            isReleased = awaitRelease(begun, restart, report);
+        } catch (IOException | CheckpointException | RequestException e) {
+            failed = record.numbers().restart();
+            LOG.warn("job {}: the restart failed here: {}", job, e.getMessage());
+            report(begun, MemberStep.FAILED, String.valueOf(e.getMessage()), report);
+        } finally {
+            if (!isReleased) {
+                endCopies(restart);
+            }
+        }
+        return isReleased;
+    }
+
+    /** Holds the copies until the record releases them. Returns false if they must end. */
+    private boolean awaitRelease(ReadRecord begun, JobRestart restart, RepeatedReport report)
+            throws IOException, CheckpointException, InterruptedException {
+        while (true) {
+            ReadRecord now = latest();
+            TargetAct act = MemberRules.target(note, now.record(), now.version(), true, true);
+            if (act == TargetAct.RELEASE) {
+                restart.requireHeld();
+                release(now, restart);
+                report(begun, MemberStep.RELEASED, null, report);
+                LOG.info(
+                        "job {}: the pods of this node run again, from set {}",
+                        job,
+                        begun.record().set());
+                return true;
+            }
+            if (act == TargetAct.END_COPIES) {
+                return false;
+            }
+            restart.requireHeld();
+            await(STEP);
+        }
+    }
+
+    private void release(ReadRecord now, JobRestart restart) throws IOException, InterruptedException {
+        // From its own note on, nothing of the service ends these pods. A failure is repeated until it succeeds.
+        boolean isDone = false;
+        while (!isDone) {
+            try {
+                restart.release();
+                isDone = true;
+            } catch (IOException e) {
+                LOG.error("job {}: pods are not released yet: {}", job, e.getMessage());
+                await(Duration.ofSeconds(1));
+            }
+        }
+        write(note.restart(now.record(), now.version(), RestartStep.RELEASED));
+        restarts.forget(moveOf(now.record().numbers().restart()));
+    }
+
+    private void endCopies(JobRestart restart) throws IOException {
+        boolean isInterrupted = Thread.interrupted();
+        try {
+            restart.end();
+            if (latest().record().phase() != JobPhase.RELEASING) {
+                write(note.to(RestartStep.NONE));
+            }
+        } finally {
+            if (isInterrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    private void report(ReadRecord begun, MemberStep step, String reason, RepeatedReport report) {
+        report.send(new StepReport(
+                job,
+                host,
+                step,
+                begun.record().numbers().incarnation(),
+                begun.record().numbers().restart(),
+                null,
+                reason,
+                null));
+    }
+
+    private void write(MemberNote next) throws IOException {
+        notes.write(job, next);
+        synchronized (this) {
+            note = next;
+        }
+    }
+}

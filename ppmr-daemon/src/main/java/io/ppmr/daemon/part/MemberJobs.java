@@ -1,0 +1,63 @@
+package io.ppmr.daemon.part;
+
+import io.ppmr.daemon.jobs.JobName;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+
+/** The jobs over several nodes with pods on this node. The part that manages pods offers them. Safe for any thread. */
+public interface MemberJobs {
+    /** A node without such jobs. */
+    MemberJobs NONE = new MemberJobs() {
+        @Override
+        public List<MemberJob> here() {
+            return List.of();
+        }
+
+        @Override
+        public List<Path> directories() {
+            return List.of();
+        }
+
+        @Override
+        public void onChange(Runnable changed) {
+            // Nothing changes here.
+        }
+    };
+
+    /**
+     * A job with its pods on this node.
+     *
+     * @param name its user and its name
+     * @param members the number of its pods on all nodes
+     * @param pods the names of its pods here
+     * @param checkpoints the directory of its checkpoints, or empty if the templates of its pods name none, or several
+     * @param isMoving whether a migration removes some of the pods now
+     */
+    record MemberJob(JobName name, int members, Set<String> pods, Optional<Path> checkpoints, boolean isMoving) {
+        public MemberJob {
+            pods = Set.copyOf(pods);
+        }
+
+        /** Returns the same job with no pods. */
+        public MemberJob without() {
+            return new MemberJob(name, members, Set.of(), checkpoints, false);
+        }
+
+        /** Returns the same job whether it moves or not. */
+        public MemberJob still() {
+            return new MemberJob(name, members, pods, checkpoints, false);
+        }
+    }
+
+    /** Lists the jobs with pods that run here. */
+    List<MemberJob> here() throws IOException;
+
+    /** Lists the directories of checkpoints of this node's configuration. */
+    List<Path> directories();
+
+    /** Sets what is called after a pod was started, ended, or moved. It must not block. */
+    void onChange(Runnable changed);
+}

@@ -1,0 +1,261 @@
+package io.ppmr.migration.keep;
+
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.linux.Folders;
+import io.ppmr.migration.RequestException;
+import io.ppmr.source.image.ImageName.NameKind;
+import io.ppmr.transport.auth.PeerAuthenticator;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.GeneralSecurityException;
+import java.security.MessageDigest;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.stream.Stream;
+import java.util.zip.CRC32C;
+
+/**
+ * The images of a job's sets, in a directory of root's: {@code DIRECTORY/UID/JOB/SET/POD/}. Several nodes may share the
+ * directory. An image grows under {@code POD.partial}, and gets its name when all of it is on the disk. Immutable.
+ *
+ * @param directory the directory of checkpoints, of the pods' template
+ * @param uid the job's user
+ * @param job the job's name
+ */
+public record SetDirectory(Path directory, int uid, String job) {
+    private static final String PARTIAL = ".partial";
+    private static final int READ_BYTES = 1 << 20;
+    private static final int DIGEST_BYTES = 12;
+    private static final String OWNER_ONLY = "rw-------";
+
+    /** Returns the directory of the job's sets. */
+    private Path sets() {
+        return directory.resolve(Integer.toUnsignedString(uid)).resolve(job);
+    }
+
+    private Path set(String id) {
+        return sets().resolve(id);
+    }
+
+    /** Returns the directory of a whole image. */
+    public Path image(String set, String pod) {
+        return set(set).resolve(pod);
+    }
+
+    /** Returns the directory of an image that is being written. */
+    public Path partial(String set, String pod) {
+        return set(set).resolve(pod + PARTIAL);
+    }
+
+    /** Requires a directory in which no other user than root can change names. */
+    public void requireSafe() throws IOException, RequestException {
+        if (!Files.isDirectory(directory)) {
+            throw new RequestException("checkpoints = \"" + directory
+                    + "\" is no directory on this node. Remedy: make it, or mount its filesystem");
+        }
+        Optional<WorkDirectories.Changeable> changeable = WorkDirectories.changeable(directory);
+        if (changeable.isPresent()) {
+            throw new RequestException("checkpoints = \"" + directory + "\": "
+                    + changeable.get().directory() + " " + changeable.get().reason()
+                    + ", who could exchange images. Remedy: give it to root, and chmod go-w");
+        }
+    }
+
+    /** Returns the free space in bytes. */
+    public long freeBytes() throws IOException {
+        return Files.getFileStore(directory).getUsableSpace();
+    }
+
+    /** Makes the directory in which a pod's image grows. Nothing of an earlier try stays in it. */
+    public Path begin(String set, String pod) throws IOException {
+        Path partial = partial(set, pod);
+        Folders.create(set(set), Folders.PRIVATE);
+        WorkDirectories.remove(partial);
+        Files.createDirectory(
+                partial, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+        return partial;
+    }
+
+    /**
+     * Completes an image: syncs all of its files, writes its manifest and that one's digest, and gives it its name.
+     *
+     * @param known the manifest without its entries
+     * @return size and digest of the image
+     */
+    public WrittenImage end(String set, String pod, ImageManifest known, PeerAuthenticator key) throws IOException {
+        Path partial = partial(set, pod);
+        List<ImageManifest.ManifestEntry> entries = new ArrayList<>();
+        List<Path> directories = new ArrayList<>();
+        ByteBuffer buffer = ByteBuffer.allocate(READ_BYTES);
+        try (Stream<Path> inside = Files.walk(partial)) {
+            for (Path path : (Iterable<Path>) inside.sorted()::iterator) {
+                String name = partial.relativize(path).toString();
+                if (Files.isSymbolicLink(path)) {
+                    entries.add(new ImageManifest.ManifestEntry(
+                            NameKind.SYMLINK,
+                            name,
+                            0,
+                            0,
+                            Files.readSymbolicLink(path).toString()));
+                } else if (Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
+                    directories.add(path);
+                    if (!name.isEmpty()) {
+                        entries.add(new ImageManifest.ManifestEntry(NameKind.DIRECTORY, name, 0, 0, ""));
+                    }
+                } else if (Files.isRegularFile(path, LinkOption.NOFOLLOW_LINKS)) {
+                    entries.add(synced(path, name, buffer));
+                }
+            }
+        }
+        ImageManifest manifest = new ImageManifest(
+                known.version(),
+                known.job(),
+                known.checkpointer(),
+                known.user(),
+                known.migrationId(),
+                known.attempt(),
+                known.writtenEpochMs(),
+                known.node(),
+                known.originals(),
+                entries,
+                known.pod());
+        byte[] text = manifest.text().getBytes(StandardCharsets.UTF_8);
+        write(partial.resolve(ImageManifest.FILE_NAME), text);
+        write(
+                partial.resolve(ImageManifest.DIGEST_FILE_NAME),
+                ImageManifest.digest(key, text).getBytes(StandardCharsets.US_ASCII));
+        for (Path one : directories) {
+            sync(one);
+        }
+        Files.move(partial, image(set, pod), StandardCopyOption.ATOMIC_MOVE);
+        for (Path one = set(set); !one.equals(directory.getParent()) && one != null; one = one.getParent()) {
+            sync(one);
+        }
+        return new WrittenImage(manifest.totalBytes(), digest(text));
+    }
+
+    /**
+     * A whole image.
+     *
+     * @param bytes the size of its files
+     * @param digest a digest of its manifest
+     */
+    public record WrittenImage(long bytes, String digest) {}
+
+    private static ImageManifest.ManifestEntry synced(Path file, String name, ByteBuffer buffer) throws IOException {
+        CRC32C crc = new CRC32C();
+        long sizeBytes = 0;
+        try (FileChannel channel =
+                FileChannel.open(file, StandardOpenOption.READ, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS)) {
+            channel.force(true);
+            for (int count = channel.read(buffer.clear()); count > 0; count = channel.read(buffer.clear())) {
+                crc.update(buffer.flip());
+                sizeBytes += count;
+            }
+        }
+        return new ImageManifest.ManifestEntry(NameKind.FILE, name, sizeBytes, (int) crc.getValue(), "");
+    }
+
+    private static void write(Path file, byte[] text) throws IOException {
+        try (FileChannel channel = FileChannel.open(
+                file,
+                Set.of(StandardOpenOption.WRITE, StandardOpenOption.CREATE_NEW),
+                PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString(OWNER_ONLY)))) {
+            ByteBuffer bytes = ByteBuffer.wrap(text);
+            while (bytes.hasRemaining()) {
+                channel.write(bytes);
+            }
+            channel.force(true);
+        }
+    }
+
+    private static void sync(Path one) throws IOException {
+        try (FileChannel channel = FileChannel.open(one, StandardOpenOption.READ)) {
+            channel.force(true);
+        }
+    }
+
+    private static String digest(byte[] manifest) {
+        try {
+            byte[] digest = MessageDigest.getInstance("SHA-256").digest(manifest);
+            return HexFormat.of().formatHex(digest, 0, DIGEST_BYTES);
+        } catch (GeneralSecurityException e) {
+            throw new IllegalStateException("SHA-256 is missing in this JDK, though every JDK must have it", e);
+        }
+    }
+
+    /** Returns the digests of a set's images that this node can read, by pod. */
+    public Map<String, String> digests(String set) throws IOException {
+        Map<String, String> digests = new TreeMap<>();
+        try (DirectoryStream<Path> images = Files.newDirectoryStream(set(set))) {
+            for (Path image : images) {
+                Path manifest = image.resolve(ImageManifest.FILE_NAME);
+                boolean isWhole = !image.getFileName().toString().endsWith(PARTIAL)
+                        && Files.isRegularFile(manifest, LinkOption.NOFOLLOW_LINKS)
+                        && Files.size(manifest) <= ImageManifest.MAX_BYTES;
+                if (isWhole) {
+                    digests.put(image.getFileName().toString(), digest(Files.readAllBytes(manifest)));
+                }
+            }
+            return digests;
+        } catch (NoSuchFileException e) {
+            return Map.of();
+        }
+    }
+
+    /** Returns the node on which a whole image was written. */
+    public String nodeOf(String set, String pod) throws IOException {
+        return ImageManifest.read(image(set, pod)).node();
+    }
+
+    /** Removes a pod's image of a set, whole or not. The directory of the set goes with its last image. */
+    public void remove(String set, String pod) throws IOException {
+        WorkDirectories.remove(partial(set, pod));
+        WorkDirectories.remove(image(set, pod));
+        Path left = set(set);
+        if (Files.isDirectory(left)) {
+            try (Stream<Path> inside = Files.list(left)) {
+                if (inside.findAny().isPresent()) {
+                    return;
+                }
+            }
+            // Another node may have removed it.
+            Files.deleteIfExists(left);
+        }
+    }
+
+    /** Removes all images of these pods that belong to none of these sets. */
+    public void keepOnly(Set<String> kept, Set<String> pods) throws IOException {
+        List<String> old = new ArrayList<>();
+        try (DirectoryStream<Path> all = Files.newDirectoryStream(sets())) {
+            for (Path one : all) {
+                String id = one.getFileName().toString();
+                if (!kept.contains(id)) {
+                    old.add(id);
+                }
+            }
+        } catch (NoSuchFileException e) {
+            return;
+        }
+        for (String id : old) {
+            for (String pod : pods) {
+                remove(id, pod);
+            }
+        }
+    }
+}

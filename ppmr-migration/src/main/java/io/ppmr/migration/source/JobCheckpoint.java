@@ -1,0 +1,327 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
+import io.ppmr.checkpoint.Enclosure;
+import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.OrphanedCommand;
+import io.ppmr.checkpoint.RankCommand;
+import io.ppmr.checkpoint.RankCommands;
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.linux.ProcessIdentity;
+import io.ppmr.migration.RequestException;
+import io.ppmr.migration.keep.ImageManifest;
+import io.ppmr.migration.keep.MemberImage;
+import io.ppmr.migration.keep.SetDirectory;
+import io.ppmr.migration.node.Preparation;
+import io.ppmr.protocol.control.PodFacts;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A checkpoint of a job's pods on this node, to the directories of a set. All pods are held, with their cables out,
+ * then
+ * dumped, and then continue: nothing is ended, so nothing can be lost. Its caller decides when they continue, since a
+ * job over several nodes must be held on all of them at one moment.
+ *
+ * <p>The calls come in this order: {@link #look}, {@link #hold}, {@link #isDumped} until it is true, {@link #resume},
+ * {@link #write}. At any point {@link #resume} and {@link #close} give it up. One thread owns it. A note on the disk
+ * has
+ * what the next run of a service that dies continues.
+ */
+public final class JobCheckpoint implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(JobCheckpoint.class);
+    private static final Duration END_DEADLINE = Duration.ofSeconds(20);
+    private static final Duration POLL = Duration.ofMillis(50);
+    private static final long AGAIN_NS = TimeUnit.SECONDS.toNanos(1);
+    /** Beside memory, an image has some megabytes of CRIU's files. */
+    private static final long IMAGE_MARGIN_BYTES = 64L << 20;
+
+    /**
+     * The order.
+     *
+     * @param set the name of the set
+     * @param incarnation the incarnation of the job
+     * @param directory the directory of checkpoints, of the pods' template
+     */
+    public record CheckpointOrder(String set, long incarnation, Path directory) {}
+
+    /**
+     * The written images.
+     *
+     * @param digests a digest of each pod's image
+     * @param bytes the size of all
+     * @param heldMs for how long the pods were held, in milliseconds
+     * @param dumpMs the time of the dumps
+     * @param syncMs the time until the images were on the disk
+     */
+    public record ImagesWritten(Map<String, String> digests, long bytes, long heldMs, long dumpMs, long syncMs) {}
+
+    private final SourceContext service;
+    private final Job job;
+    private final CheckpointOrder order;
+    private final SetDirectory images;
+    private final String id = "checkpoint-" + UUID.randomUUID();
+    private final Path workRoot;
+    private final OriginalRanks originals;
+    private final RankCommands dumps = new RankCommands("checkpoint");
+    private final Map<String, List<MemberImage.WrittenFile>> files = new TreeMap<>();
+    private Map<Integer, List<ProcessIdentity>> trees = Map.of();
+    private Optional<CheckpointNote> note = Optional.empty();
+    private boolean isRunning = true;
+    private boolean isWritten;
+    private long heldNs;
+    private long dumpedNs;
+    private long resumedNs;
+
+    private JobCheckpoint(SourceContext service, Job job, CheckpointOrder order) throws CheckpointException {
+        this.service = service;
+        this.job = job;
+        this.order = order;
+        this.images = new SetDirectory(order.directory(), job.user().uid(), jobName(job));
+        this.workRoot = service.settings().node().workDirectory().resolve(id + ".1");
+        this.originals = OriginalRanks.of(id, service.processes(), service.surroundings(), service.names(id), job);
+    }
+
+    /** Prepares a checkpoint. Nothing is touched. */
+    static JobCheckpoint of(SourceContext service, Job job, CheckpointOrder order)
+            throws CheckpointException, RequestException {
+        if (job.pods().isEmpty()) {
+            throw new RequestException("job " + job.name() + " is in no pods, and only such jobs are checkpointed so");
+        }
+        return new JobCheckpoint(service, job, order);
+    }
+
+    private static String jobName(Job job) {
+        return job.pods().values().iterator().next().specification().job();
+    }
+
+    /** Checks whether the pods can be held and dumped. Throws with the cause and the remedy. Touches no process. */
+    public void look(BooleanSupplier calledOff) throws IOException, CheckpointException, RequestException {
+        Preparation preparation = new Preparation(calledOff);
+        images.requireSafe();
+        originals.awaitFilled(preparation);
+        originals.requireMovable(job, service.settings(), preparation);
+        long neededBytes = OriginalRanks.imageBytes(originals.trees()) + IMAGE_MARGIN_BYTES;
+        long freeBytes = images.freeBytes();
+        if (freeBytes < neededBytes) {
+            throw new RequestException("the pods have " + neededBytes + " bytes of memory, and " + order.directory()
+                    + " has room for " + freeBytes + ". Remedy: make room there, or keep fewer sets");
+        }
+        for (PodFacts pod : job.pods().values()) {
+            images.begin(order.set(), pod.specification().name());
+        }
+        originals.findStoppedByJob();
+    }
+
+    /** Holds all pods with their cables out, and starts their dumps. The note is on the disk before. */
+    public void hold() throws IOException, CheckpointException {
+        trees = originals.trees();
+        Map<Integer, CheckpointNote.HeldMember> pods = new LinkedHashMap<>();
+        job.pods()
+                .forEach((rank, pod) -> pods.put(
+                        rank,
+                        new CheckpointNote.HeldMember(
+                                pod.specification().name(),
+                                trees.get(rank),
+                                List.copyOf(originals.stoppedByJob(rank)))));
+        note = Optional.of(new CheckpointNote(
+                id,
+                order.set(),
+                new CheckpointNote.ImagePlace(order.directory().toString(), images.uid(), images.job()),
+                pods));
+        note.get().write(service.settings().journal());
+        isRunning = false;
+        Map<Integer, Enclosure> enclosures = originals.enclosures(job);
+        heldNs = System.nanoTime();
+        originals.detach(job, Optional.empty());
+        dumps.start(job.pods().keySet(), rank -> {
+            WorkDirectories.create(workRoot, rank);
+            RankCommand dump = job.checkpointer().checkpoint(task(rank, enclosures.get(rank)));
+            OrphanedCommand.note(workRoot, dump.started());
+            return dump;
+        });
+    }
+
+    private CheckpointTask task(int rank, Enclosure enclosure) throws IOException {
+        Path image = images.partial(
+                        order.set(), job.pods().get(rank).specification().name())
+                .resolve("rank-0");
+        Files.createDirectory(image);
+        return new CheckpointTask(
+                rank,
+                trees.get(rank),
+                job.user(),
+                image,
+                workRoot.resolve("rank-" + rank),
+                service.settings().limits().checkpointDeadline(),
+                originals.stoppedByJob(rank),
+                Optional.of(enclosure));
+    }
+
+    /** Returns true if all pods are dumped, and were held all the time. Waits a moment. Throws if a dump failed. */
+    public boolean isDumped() throws CheckpointException, InterruptedException {
+        Optional<HeldRank> next = dumps.next(POLL);
+        if (next.isPresent()) {
+            originals.held(next.get());
+            if (dumps.isEmpty()) {
+                dumpedNs = System.nanoTime();
+                originals.startHeldChecks(job, held -> Optional.empty());
+                originals.processes().forEach(this::noteFiles);
+                String why = originals.whyNotHeld();
+                if (why != null) {
+                    throw new CheckpointException(why);
+                }
+            }
+        }
+        return dumps.isEmpty();
+    }
+
+    /** Notes the node's files that a pod writes: a restart requires the same sizes. */
+    private void noteFiles(int rank, List<ProcessIdentity> processes) {
+        PodFacts pod = job.pods().get(rank);
+        files.put(pod.specification().name(), WrittenFiles.of(processes, pod.mounts()));
+    }
+
+    /**
+     * Puts the cables in, and continues all pods, except for processes that the job itself had stopped. A dump that
+     * still runs is ended before. Tries again until it succeeds: a pod never stays held.
+     */
+    public void resume() {
+        if (isRunning) {
+            return;
+        }
+        dumps.endAll(END_DEADLINE).forEach(originals::held);
+        boolean isInterrupted = false;
+        while (!originals.release()) {
+            // The service may end by then. Its next run continues the pods by the note.
+            if (Thread.currentThread().isInterrupted()) {
+                isInterrupted = true;
+                break;
+            }
+            LockSupport.parkNanos(AGAIN_NS);
+        }
+        if (!isInterrupted) {
+            isRunning = true;
+            resumedNs = System.nanoTime();
+        }
+    }
+
+    /** Syncs the images, writes their manifests, and gives them their names. The pods run by now. */
+    public ImagesWritten write() throws IOException {
+        Map<String, String> digests = new TreeMap<>();
+        long bytes = 0;
+        long startNs = System.nanoTime();
+        for (Map.Entry<Integer, PodFacts> pod : new TreeMap<>(job.pods()).entrySet()) {
+            String name = pod.getValue().specification().name();
+            SetDirectory.WrittenImage written = images.end(
+                    order.set(),
+                    name,
+                    manifest(pod.getKey(), pod.getValue(), name),
+                    service.settings().authenticator());
+            digests.put(name, written.digest());
+            bytes += written.bytes();
+        }
+        isWritten = true;
+        return new ImagesWritten(
+                digests,
+                bytes,
+                TimeUnit.NANOSECONDS.toMillis(resumedNs - heldNs),
+                TimeUnit.NANOSECONDS.toMillis(dumpedNs - heldNs),
+                TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs));
+    }
+
+    private ImageManifest manifest(int rank, PodFacts pod, String name) throws IOException {
+        return new ImageManifest(
+                "3",
+                images.job(),
+                job.checkpointer().name(),
+                job.user(),
+                id,
+                1,
+                System.currentTimeMillis(),
+                Files.readString(Path.of("/proc/sys/kernel/hostname")).strip(),
+                Map.of(0, trees.get(rank)),
+                List.of(),
+                Optional.of(new MemberImage(
+                        order.set(), order.incarnation(), pod, files.getOrDefault(name, new ArrayList<>()))));
+    }
+
+    /** Removes the rest: of a checkpoint that became void, its images, too. The pods must run. */
+    @Override
+    public void close() {
+        resume();
+        if (!isRunning) {
+            return;
+        }
+        WorkDirectories.removeOrWarn(workRoot);
+        try {
+            if (!isWritten) {
+                for (PodFacts pod : job.pods().values()) {
+                    images.remove(order.set(), pod.specification().name());
+                }
+            }
+            if (note.isPresent()) {
+                note.get().forget(service.settings().journal());
+            }
+        } catch (IOException e) {
+            LOG.warn(
+                    "the rest of a checkpoint of job {} is removed when the service starts: {}",
+                    images.job(),
+                    e.getMessage());
+        }
+    }
+
+    /**
+     * Continues the pods that an earlier run of the service has left held, and removes their incomplete images.
+     *
+     * @return false if that must be tried again
+     */
+    static boolean recover(SourceContext service) throws IOException {
+        boolean isDone = true;
+        for (CheckpointNote left : CheckpointNote.left(service.settings().journal())) {
+            LOG.warn(
+                    "job {}: the checkpoint {} is void, since the service ended in it; its pods continue",
+                    left.images().job(),
+                    left.set());
+            isDone &= recover(service, left);
+        }
+        return isDone;
+    }
+
+    private static boolean recover(SourceContext service, CheckpointNote left) throws IOException {
+        OriginalRanks originals = OriginalRanks.noted(
+                left.id(),
+                service.processes(),
+                service.surroundings(),
+                service.names(left.id()),
+                service.settings().node().workDirectory(),
+                left.pods());
+        if (!originals.endOrphanedCheckpoints() || !originals.release()) {
+            return false;
+        }
+        SetDirectory images = new SetDirectory(
+                Path.of(left.images().directory()),
+                left.images().uid(),
+                left.images().job());
+        for (CheckpointNote.HeldMember pod : left.pods().values()) {
+            images.remove(left.set(), pod.name());
+        }
+        left.forget(service.settings().journal());
+        return true;
+    }
+}

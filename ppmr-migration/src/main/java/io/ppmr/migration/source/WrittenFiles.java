@@ -1,0 +1,73 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.linux.ProcessIdentity;
+import io.ppmr.migration.keep.MemberImage.WrittenFile;
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Finds the node's files that held processes have open for writing, proc_pid_fd(5). */
+final class WrittenFiles {
+    private static final Logger LOG = LoggerFactory.getLogger(WrittenFiles.class);
+    private static final int MOST = 4096;
+    private static final int ACCESS_MODE = 3;
+    private static final int APPEND = 02000;
+    private static final int OCTAL = 8;
+    private static final String FLAGS = "flags:";
+    private static final String DELETED = " (deleted)";
+
+    private WrittenFiles() {}
+
+    /**
+     * Returns the files below these directories with their sizes. Files that are only appended to are left out, since
+     * CRIU accepts another size of them.
+     */
+    static List<WrittenFile> of(List<ProcessIdentity> processes, List<String> directories) {
+        Map<String, Long> sizes = new TreeMap<>();
+        for (ProcessIdentity process : processes) {
+            Path open = Path.of("/proc", Integer.toString(process.pid()), "fd");
+            try (DirectoryStream<Path> descriptors = Files.newDirectoryStream(open)) {
+                for (Path descriptor : descriptors) {
+                    note(process, descriptor, directories, sizes);
+                }
+            } catch (IOException e) {
+                LOG.info("the open files of PID {} are not in the manifest: {}", process.pid(), e.getMessage());
+            }
+        }
+        return sizes.entrySet().stream()
+                .map(file -> new WrittenFile(file.getKey(), file.getValue()))
+                .sorted(Comparator.comparing(WrittenFile::path))
+                .collect(ArrayList::new, ArrayList::add, ArrayList::addAll);
+    }
+
+    private static void note(
+            ProcessIdentity process, Path descriptor, List<String> directories, Map<String, Long> sizes)
+            throws IOException {
+        String path = Files.readSymbolicLink(descriptor).toString();
+        boolean isBelow = directories.stream().anyMatch(directory -> path.startsWith(directory + "/"));
+        if (!isBelow || path.endsWith(DELETED) || sizes.size() >= MOST || !Files.isRegularFile(descriptor)) {
+            return;
+        }
+        Path facts = Path.of(
+                "/proc",
+                Integer.toString(process.pid()),
+                "fdinfo",
+                descriptor.getFileName().toString());
+        for (String line : Files.readAllLines(facts)) {
+            if (line.startsWith(FLAGS)) {
+                int flags = Integer.parseInt(line.substring(FLAGS.length()).strip(), OCTAL);
+                if ((flags & ACCESS_MODE) != 0 && (flags & APPEND) == 0) {
+                    sizes.put(path, Files.size(descriptor));
+                }
+            }
+        }
+    }
+}

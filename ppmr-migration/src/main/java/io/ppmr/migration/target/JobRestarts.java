@@ -1,0 +1,54 @@
+package io.ppmr.migration.target;
+
+import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.ProcessTable;
+import java.io.IOException;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The restarts of jobs over several nodes at a target: makes new ones, and repeats the releases of an earlier run of
+ * the
+ * service. Safe for any thread.
+ */
+public final class JobRestarts {
+    private static final Logger LOG = LoggerFactory.getLogger(JobRestarts.class);
+
+    private final TargetContext service;
+    private final Set<String> released = ConcurrentHashMap.newKeySet();
+
+    JobRestarts(TargetContext service) {
+        this.service = service;
+    }
+
+    /** Repeats the releases that an earlier run has noted. Everything else that it restored is ended by now. */
+    void recover() throws IOException {
+        for (RestartNote note : RestartNote.left(service.settings().journal())) {
+            released.add(note.move());
+            service.surroundings().attach(note.move());
+            HeldRank pods = HeldRank.recorded(0, note.processes(), List.of(), new ProcessTable().snapshot());
+            HeldRank.releaseAll(List.of(pods))
+                    .forEach((rank, why) -> LOG.warn("{}: not all processes were continued: {}", note.move(), why));
+            LOG.info("{}: its release was repeated", note.move());
+        }
+    }
+
+    /** Makes a restart. Nothing is touched. */
+    public JobRestart of(JobRestart.RestartOrder order) {
+        return new JobRestart(service, order);
+    }
+
+    /** Returns true if an earlier run of the service has released the pods of a move. */
+    public boolean isReleased(String move) {
+        return released.contains(move);
+    }
+
+    /** Forgets a release, which its caller has noted itself. */
+    public void forget(String move) throws IOException {
+        released.remove(move);
+        RestartNote.forget(service.settings().journal(), move);
+    }
+}

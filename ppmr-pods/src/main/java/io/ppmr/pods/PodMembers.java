@@ -1,0 +1,65 @@
+package io.ppmr.pods;
+
+import io.ppmr.daemon.jobs.JobName;
+import io.ppmr.daemon.part.MemberJobs;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+
+/**
+ * The pods of this node that belong to jobs over several nodes. It is immutable and safe for any thread. Each call
+ * reads all records.
+ *
+ * @param pods the pods of this node
+ */
+record PodMembers(Pods pods) implements MemberJobs {
+    @Override
+    public List<MemberJob> here() throws IOException {
+        Map<String, List<PodRecord>> jobs = new TreeMap<>();
+        for (PodRecord pod : pods.running()) {
+            if (pod.specification().members() > 0) {
+                String job = Integer.toUnsignedString(pod.uid()) + "/"
+                        + pod.specification().job();
+                jobs.computeIfAbsent(job, unused -> new ArrayList<>()).add(pod);
+            }
+        }
+        return jobs.values().stream().map(this::member).toList();
+    }
+
+    private MemberJob member(List<PodRecord> job) {
+        PodRecord first = job.get(0);
+        Set<String> names = new HashSet<>();
+        Set<Optional<Path>> directories = new HashSet<>();
+        for (PodRecord pod : job) {
+            names.add(pod.name());
+            directories.add(pods.template(pod.specification().template()).flatMap(PodTemplate::checkpoints));
+        }
+        return new MemberJob(
+                new JobName(first.uid(), first.specification().job()),
+                first.specification().members(),
+                names,
+                directories.size() == 1 ? directories.iterator().next() : Optional.empty(),
+                job.stream().anyMatch(PodRecord::moves));
+    }
+
+    @Override
+    public List<Path> directories() {
+        return pods.templates().stream()
+                .map(PodTemplate::checkpoints)
+                .flatMap(Optional::stream)
+                .distinct()
+                .sorted()
+                .toList();
+    }
+
+    @Override
+    public void onChange(Runnable changed) {
+        pods.onChange(changed);
+    }
+}

@@ -1,0 +1,400 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import io.ppmr.pods.PodStatus;
+import io.ppmr.pods.testbed.BridgedNode;
+import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.ServiceProcess;
+import io.ppmr.testbed.Testbed;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/**
+ * A job over three nodes, of three pods in a ring of TCP connections, over which blocks go that each pod checks. A
+ * block
+ * that is missing, or comes twice, is a wrong one. The nodes share the directory of checkpoints.
+ */
+@Timeout(value = 900, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class JobCheckpointIT {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final String JOB = "1/ring";
+    private static final List<String> ADDRESSES = List.of("10.20.0.11", "10.20.0.12", "10.20.0.13");
+
+    /** The first pod makes blocks, up to eight at a time on their way. The others check them, and pass them on. */
+    private static final String RING = """
+            use IO::Socket::INET; $| = 1; $SIG{PIPE} = "IGNORE";
+            my ($me, $next) = @ARGV; my $out;
+            my $all = IO::Socket::INET->new(Listen => 5, LocalPort => 7000, ReuseAddr => 1) or die "listen: $!";
+            for (1 .. 600) { $out = IO::Socket::INET->new("$next:7000") and last; select undef, undef, undef, 0.1 }
+            sub fail { print "FAILED: $_[0]\n"; sleep 600; exit 1 }
+            $out or fail "no connection"; my $in = $all->accept; print "connected\n";
+            sub block { pack "N*", map { $_[0] * $_ } 1 .. 2048 }
+            sub put {
+                for (my $at = 0; $at < 8192; ) {
+                    my $count = syswrite $out, $_[0], 8192 - $at, $at; defined $count or fail "write: $!";
+                    $at += $count;
+                }
+            }
+            sub get {
+                my $block = "";
+                while (length $block < 8192) {
+                    sysread $in, $block, 8192 - length $block, length $block or fail "read: $!";
+                }
+                $block;
+            }
+            my ($sent, $number) = (0, 0);
+            while (1) {
+                while ($me == 0 && $sent < $number + 8) { put block(++$sent) }
+                my $block = get; $number++;
+                $block eq block($number) or fail "block $number is wrong";
+                put $block if $me;
+                print "round $number\n" if $number % 20 == 0;
+                select undef, undef, undef, 0.003 if $me == 0;
+            }
+            """;
+
+    private static Testbed testbed;
+    private static Path checkpoints;
+    private static BridgedNode hub;
+    private static ServiceProcess controller;
+    private static final List<MovingNode> NODES = new ArrayList<>();
+
+    private final List<PodStatus> pods = new ArrayList<>();
+
+    @BeforeAll
+    static void start() throws Exception {
+        MovingNode.assumePossible();
+        Assumptions.assumeTrue(hasCluster(), "needs the part for clusters");
+        testbed = Testbed.create("job-checkpoint");
+        checkpoints = Files.createDirectory(testbed.folder().resolve("ckpt"));
+        String template = "tmp = \"8m\"\nshm = \"8m\"\ncheckpoints = \"" + checkpoints + "\"";
+        hub = new MovingNode(testbed, 9, template).bridged();
+        for (int number = 1; number <= ADDRESSES.size(); number++) {
+            MovingNode node = new MovingNode(testbed, number, template);
+            BridgedNode.connect(hub, node.bridged());
+            NODES.add(node);
+        }
+        controller = hub.startController();
+        for (MovingNode node : NODES) {
+            node.joinCluster("\"" + hub.controllerAddress() + "\"");
+            node.start();
+        }
+    }
+
+    private static boolean hasCluster() {
+        return JobCheckpointIT.class.getResource("/io/ppmr/cluster/job/JobRecord.class") != null;
+    }
+
+    @AfterAll
+    static void end() throws IOException {
+        NODES.clear();
+        if (testbed != null) {
+            testbed.close();
+        }
+    }
+
+    @BeforeEach
+    void startJob() throws Exception {
+        for (int i = 0; i < NODES.size(); i++) {
+            pods.add(NODES.get(i)
+                    .runMember(
+                            "ring",
+                            NODES.size(),
+                            "p" + i,
+                            ADDRESSES.get(i),
+                            "perl",
+                            "-e",
+                            RING,
+                            Integer.toString(i),
+                            ADDRESSES.get((i + 1) % ADDRESSES.size())));
+        }
+        requireMoreBlocks();
+        Conditions.until(
+                MovingNode.LIMIT,
+                "all pods are registered",
+                () -> show().at("/registered").asInt() == NODES.size());
+    }
+
+    @AfterEach
+    void endJob() throws Exception {
+        stopPods();
+        Conditions.until(
+                MovingNode.LIMIT,
+                "the job is forgotten",
+                () -> PpmrCommand.run(words("forget")).exitCode() == 0);
+        pods.clear();
+    }
+
+    private static void stopPods() throws Exception {
+        for (MovingNode node : NODES) {
+            for (PodStatus pod : node.list("source")) {
+                PpmrCommand stopped =
+                        PpmrCommand.run("pod", "stop", "--socket", node.socket().toString(), pod.name());
+                assertEquals(0, stopped.exitCode(), stopped.said());
+            }
+        }
+    }
+
+    private static String[] words(String command, String... more) {
+        List<String> words = new ArrayList<>(
+                List.of("job", command, "--socket", NODES.get(0).socket().toString(), JOB));
+        words.addAll(List.of(more));
+        return words.toArray(String[]::new);
+    }
+
+    private static JsonNode show() throws Exception {
+        PpmrCommand shown = PpmrCommand.run(words("show", "--json"));
+        return shown.exitCode() == 0 ? JSON.readTree(shown.said()) : JSON.createObjectNode();
+    }
+
+    private static JsonNode checkpoint() throws Exception {
+        PpmrCommand command = PpmrCommand.run(words("checkpoint", "--json"));
+        assertTrue(command.said().startsWith("{"), command.said());
+        return JSON.readTree(command.said());
+    }
+
+    /** Finds a pod wherever it runs. */
+    private static String output(int pod) throws Exception {
+        for (MovingNode node : NODES) {
+            for (PodStatus one : node.list("source")) {
+                if (one.name().endsWith("/p" + pod)) {
+                    return node.said(one);
+                }
+            }
+        }
+        throw new IOException("pod p" + pod + " runs nowhere");
+    }
+
+    private static long blocks(int pod) throws Exception {
+        String output = output(pod);
+        assertFalse(output.contains("FAILED"), () -> "pod p" + pod + ": " + output);
+        return output.lines()
+                .filter(line -> line.startsWith("round"))
+                .mapToLong(line -> Long.parseLong(line.substring(6)))
+                .max()
+                .orElse(0);
+    }
+
+    /** Waits until each pod has received forty more right blocks. */
+    private static void requireMoreBlocks() throws Exception {
+        for (int i = 0; i < NODES.size(); i++) {
+            int pod = i;
+            long before = blocks(pod);
+            Conditions.until(MovingNode.LIMIT, "pod p" + pod + " receives blocks", () -> blocks(pod) >= before + 40);
+        }
+    }
+
+    private static void requireRestarted(PpmrCommand restart) {
+        assertEquals(0, restart.exitCode(), restart.said());
+    }
+
+    @Test
+    void shouldLoseNoBlockWhenItIsCheckpointedAndRestartedElsewhere() throws Exception {
+        List<String> held = new ArrayList<>();
+        for (int i = 0; i < 4; i++) {
+            JsonNode outcome = checkpoint();
+            assertEquals("checkpointed", outcome.at("/outcome").asText(), outcome.toString());
+            held.add(outcome.at("/held_ms").asText());
+            requireMoreBlocks();
+        }
+        System.out.println("held for " + held + " ms");
+        JsonNode sets = show().at("/sets");
+        assertEquals(2, sets.size(), "two sets are kept");
+        for (JsonNode set : sets) {
+            stopPods();
+            String name = set.at("/set").asText();
+            requireRestarted(restart("--set", name, "--on", "bridged-2,bridged-3,bridged-1"));
+            requireMoreBlocks();
+        }
+        assertEquals(3, show().at("/incarnation").asInt());
+    }
+
+    /** Begins a checkpoint, and lets the fault happen while a node's dump has not begun. */
+    private static JsonNode checkpointWith(MovingNode held, Fault fault) throws Exception {
+        held.hold("dump");
+        CompletableFuture<JsonNode> checkpoint = CompletableFuture.supplyAsync(() -> {
+            try {
+                return checkpoint();
+            } catch (Exception e) {
+                throw new CompletionException(e);
+            }
+        });
+        held.awaitHeld("dump");
+        fault.happen();
+        held.letGo("dump");
+        return checkpoint.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
+    }
+
+    /** Does harm in the middle of a checkpoint. */
+    @FunctionalInterface
+    private interface Fault {
+        void happen() throws Exception;
+    }
+
+    @Test
+    void shouldContinueEverywhereWhenASourceIsKilledInACheckpoint() throws Exception {
+        MovingNode killed = NODES.get(1);
+        JsonNode outcome = checkpointWith(killed, () -> {
+            killed.source().kill();
+            killed.letGo("dump");
+            killed.startSource();
+        });
+        assertEquals("void", outcome.at("/outcome").asText(), outcome.toString());
+        requireMoreBlocks();
+        requireNoPartialImages();
+        assertEquals("checkpointed", checkpoint().at("/outcome").asText());
+        requireMoreBlocks();
+    }
+
+    @Test
+    @Tag("soak")
+    void shouldContinueEverywhereWhenADumpFails() throws Exception {
+        NODES.get(2).killCriu("dump");
+        JsonNode outcome = checkpoint();
+        NODES.get(2).forgetFaults();
+        assertEquals("void", outcome.at("/outcome").asText(), outcome.toString());
+        requireMoreBlocks();
+        requireNoPartialImages();
+        assertEquals("checkpointed", checkpoint().at("/outcome").asText());
+    }
+
+    @Test
+    @Tag("soak")
+    void shouldEndTheCheckpointAsItWouldHaveWhenTheControllerIsKilled() throws Exception {
+        JsonNode outcome = checkpointWith(NODES.get(0), () -> {
+            controller.kill();
+            controller = hub.startController();
+        });
+        assertTrue(
+                List.of("checkpointed", "void").contains(outcome.at("/outcome").asText()), outcome.toString());
+        requireMoreBlocks();
+        Conditions.until(
+                MovingNode.LIMIT,
+                "a checkpoint is written again",
+                () -> checkpoint().at("/outcome").asText().equals("checkpointed"));
+        requireMoreBlocks();
+    }
+
+    @Test
+    @Tag("soak")
+    void shouldRunNothingTwiceWhenATargetIsKilledInARestart() throws Exception {
+        assertEquals("checkpointed", checkpoint().at("/outcome").asText());
+        stopPods();
+        MovingNode killed = NODES.get(1);
+        killed.hold("restore");
+        CompletableFuture<PpmrCommand> restart = CompletableFuture.supplyAsync(() -> {
+            try {
+                return restart();
+            } catch (Exception e) {
+                throw new CompletionException(e);
+            }
+        });
+        killed.awaitHeld("restore");
+        killed.target().kill();
+        killed.letGo("restore");
+        killed.startTarget("");
+        PpmrCommand ended = restart.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        if (ended.exitCode() != 0) {
+            // The node counted as lost: nothing runs, and the restart is repeated.
+            for (MovingNode node : NODES) {
+                assertEquals(List.of(), node.list("source"));
+            }
+            Conditions.until(
+                    MovingNode.LIMIT, "the job is restarted", () -> restart().exitCode() == 0);
+        }
+        requireMoreBlocks();
+        for (MovingNode node : NODES) {
+            assertEquals(1, node.list("source").size(), "each pod runs once");
+        }
+    }
+
+    @Test
+    @Tag("soak")
+    void shouldGiveACheckpointUpWhenAPodIsMoved() throws Exception {
+        assertEquals("checkpointed", checkpoint().at("/outcome").asText());
+        MovingNode from = NODES.get(0);
+        MovingNode to = NODES.get(1);
+        JsonNode outcome = checkpointWith(NODES.get(2), () -> {
+            PpmrCommand move = from.move(JOB, to);
+            assertEquals(0, move.exitCode(), move.said());
+        });
+        assertEquals("void", outcome.at("/outcome").asText(), outcome.toString());
+        requireMoreBlocks();
+        Conditions.until(
+                MovingNode.LIMIT,
+                "the moved pod is registered where it is",
+                () -> show().at("/places/bridged-2").size() == 2);
+        assertEquals(0, show().at("/moves").size());
+        assertEquals("checkpointed", checkpoint().at("/outcome").asText());
+        stopPods();
+        requireRestarted(restart());
+        requireMoreBlocks();
+    }
+
+    @Test
+    @Tag("soak")
+    void shouldRefuseByNameWhatCannotBeDone() throws Exception {
+        PpmrCommand none = PpmrCommand.run(words("restart"));
+        assertEquals(4, none.exitCode(), none.said());
+        assertTrue(none.said().contains("has no such set"), none.said());
+        assertEquals("checkpointed", checkpoint().at("/outcome").asText());
+        PpmrCommand runs = PpmrCommand.run(words("restart"));
+        assertTrue(runs.exitCode() == 4 && runs.said().contains("runs on node"), runs.said());
+        stopPods();
+        PpmrCommand unknown = restart("--set", "1-9-00000000");
+        assertTrue(unknown.exitCode() == 4 && unknown.said().contains("no such set"), unknown.said());
+        String set = show().at("/sets/0/set").asText();
+        Path image = checkpoints.resolve("1/ring").resolve(set).resolve("p1");
+        Path damaged = image.resolve("rank-0/inventory.img");
+        byte[] right = Files.readAllBytes(damaged);
+        Files.write(damaged, new byte[right.length]);
+        PpmrCommand damage = restart();
+        assertTrue(damage.exitCode() == 1 && damage.said().contains("damaged"), damage.said());
+        Files.write(damaged, right);
+        String manifest = Files.readString(image.resolve("manifest"));
+        Files.writeString(image.resolve("manifest"), manifest.replace("10.20.0.12", "10.20.0.19"));
+        PpmrCommand exchanged = restart();
+        assertTrue(exchanged.exitCode() == 4 && exchanged.said().contains("damaged"), exchanged.said());
+        Files.writeString(image.resolve("manifest"), manifest);
+        requireRestarted(restart());
+        requireMoreBlocks();
+    }
+
+    private static void requireNoPartialImages() throws IOException {
+        try (Stream<Path> all = Files.walk(checkpoints)) {
+            assertEquals(
+                    List.of(),
+                    all.filter(path -> path.getFileName().toString().endsWith(".partial"))
+                            .toList());
+        }
+    }
+
+    private static PpmrCommand restart(String... more) throws Exception {
+        PpmrCommand restart = PpmrCommand.run(words("restart", more));
+        // Until a source has noticed that its pods are gone, it is unknown where they run.
+        for (int i = 0; i < 20 && restart.said().contains("runs on node"); i++) {
+            restart = PpmrCommand.run(words("restart", more));
+        }
+        return restart;
+    }
+}
