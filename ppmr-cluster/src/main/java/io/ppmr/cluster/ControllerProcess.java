@@ -1,9 +1,11 @@
 package io.ppmr.cluster;
 
+import io.micrometer.core.instrument.FunctionCounter;
 import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.cluster.controller.Controller;
+import io.ppmr.cluster.job.JobRecord.RoundOutcome;
 import io.ppmr.cluster.message.ClusterMessage;
 import io.ppmr.cluster.message.ControllerQuestions;
 import io.ppmr.cluster.message.QuestionListener;
@@ -170,6 +172,14 @@ final class ControllerProcess {
                     .description("Nodes of the cluster in this state.")
                     .tag("state", state.word())
                     .register(meters);
+        }
+        for (RoundOutcome outcome : RoundOutcome.values()) {
+            if (outcome != RoundOutcome.NONE) {
+                FunctionCounter.builder("ppmr.job.rounds", controller, one -> one.count(outcome))
+                        .description("Checkpoints and restarts of jobs over several nodes that ended so.")
+                        .tag("outcome", outcome.word())
+                        .register(meters);
+            }
         }
         Gauge.builder("ppmr.controller.active", controller, one -> one.isActive() ? 1 : 0)
                 .description("1 if this is the active controller.")

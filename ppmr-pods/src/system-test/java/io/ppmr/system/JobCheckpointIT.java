@@ -14,6 +14,7 @@ import io.ppmr.testbed.Testbed;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -378,6 +379,27 @@ class JobCheckpointIT {
         Files.writeString(image.resolve("manifest"), manifest);
         requireRestarted(restart());
         requireMoreBlocks();
+    }
+
+    @Test
+    @Tag("soak")
+    void shouldBeOnlyItsUsersToCheckpointRestartAndSee() throws Exception {
+        for (String request : List.of("job_checkpoint", "job_restart", "job_forget", "job_show")) {
+            for (String job : List.of(JOB, "ring", "../1/ring", "1/../1/ring", "-1/ring", "1/ring/p0")) {
+                String answer = NODES.get(0).askAs(2, "{\"request\": \"" + request + "\", \"job\": \"" + job + "\"}");
+                assertTrue(answer.contains("refused") || answer.contains("[]"), request + " " + job + ": " + answer);
+            }
+        }
+        String seen = NODES.get(0).askAs(2, "{\"request\": \"job_show\"}");
+        assertFalse(seen.contains("ring"), seen);
+        String own = NODES.get(0).askAs(1, "{\"request\": \"job_show\"}");
+        assertTrue(own.contains("1/ring"), own);
+        String set = NODES.get(0).askAs(1, "{\"request\": \"job_restart\", \"job\": \"ring\", \"set\": \"../x\"}");
+        assertTrue(set.contains("no set of that name"), set);
+        assertEquals(0, show().at("/round").asInt(), "no checkpoint was made");
+        assertEquals("checkpointed", checkpoint().at("/outcome").asText());
+        assertEquals(
+                "rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(checkpoints.resolve("1"))));
     }
 
     private static void requireNoPartialImages() throws IOException {

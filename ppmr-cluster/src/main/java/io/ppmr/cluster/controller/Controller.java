@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.JacksonException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.ppmr.cluster.job.JobKey;
 import io.ppmr.cluster.job.JobQuestion;
+import io.ppmr.cluster.job.JobRecord.RoundOutcome;
 import io.ppmr.cluster.job.JobRecords;
 import io.ppmr.cluster.job.JobTable;
 import io.ppmr.cluster.message.ClusterMessage;
@@ -593,6 +594,11 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     /** Returns the number of nodes in each state, as of the last change. */
     public Map<NodeStatus, Integer> counts() {
         return new TreeMap<>(counts);
+    }
+
+    /** Returns how many checkpoints and restarts of jobs ended so while this controller was active. */
+    public long count(RoundOutcome outcome) {
+        return jobs.count(outcome);
     }
 
     /** Returns whether it is the active one. */

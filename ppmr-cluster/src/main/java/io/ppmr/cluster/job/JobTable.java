@@ -21,6 +21,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
 import java.util.function.Consumer;
 import java.util.random.RandomGenerator;
@@ -93,6 +94,7 @@ public final class JobTable {
     private final RandomGenerator random;
     private final Map<String, Entry> jobs = new TreeMap<>();
     private final Map<String, Set<String>> orders = new HashMap<>();
+    private final Map<RoundOutcome, Long> outcomes = new ConcurrentHashMap<>();
     private JobRecords store;
 
     public JobTable(JobLimits limits, Surroundings surroundings, RandomGenerator random) {
@@ -108,6 +110,11 @@ public final class JobTable {
         orders.putAll(storedOrders);
         stored.forEach((key, job) -> stateOf(key, job)
                 .ifPresent(state -> jobs.put(key, new Entry(state, job.version(), surroundings.nowNs()))));
+    }
+
+    /** Returns how many checkpoints and restarts ended so while this controller was active. Any thread. */
+    public long count(RoundOutcome outcome) {
+        return outcomes.getOrDefault(outcome, 0L);
     }
 
     /** Ends a term. What waits gets no answer here, and is asked again at the next active controller. */
@@ -549,6 +556,9 @@ public final class JobTable {
             entry.sinceNs = surroundings.nowNs();
         }
         cause.answer().accept(Answer.OK);
+        if (isNewStep && next.record().phase() == JobPhase.RUNNING) {
+            outcomes.merge(next.record().last().outcome(), 1L, Long::sum);
+        }
         if (isNewStep
                 && next.record().phase() == JobPhase.RUNNING
                 && next.record().last().isRestart()) {

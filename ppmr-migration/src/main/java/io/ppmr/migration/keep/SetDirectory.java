@@ -84,7 +84,10 @@ public record SetDirectory(Path directory, int uid, String job) {
     /** Makes the directory in which a pod's image grows. Nothing of an earlier try stays in it. */
     public Path begin(String set, String pod) throws IOException {
         Path partial = partial(set, pod);
-        Folders.create(set(set), Folders.PRIVATE);
+        // The names of users' jobs and pods are private, too.
+        for (Path folder : List.of(sets().getParent(), sets(), set(set))) {
+            Folders.create(folder, Folders.PRIVATE);
+        }
         WorkDirectories.remove(partial);
         Files.createDirectory(
                 partial, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
