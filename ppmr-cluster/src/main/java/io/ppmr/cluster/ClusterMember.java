@@ -296,7 +296,7 @@ final class ClusterMember implements AutoCloseable {
     private boolean refreshJobs(ServiceSession session) throws InterruptedException {
         try {
             return jobs.refresh(session);
-        } catch (IOException e) {
+        } catch (IOException | RuntimeException e) {
             log.write("jobs", "jobs over several nodes: " + e.getMessage());
             return false;
         }

@@ -410,13 +410,18 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         }
 
         @Override
+        public boolean isTurnedOff(String host) {
+            return table.status(host).equals(Optional.of(NodeStatus.OFF));
+        }
+
+        @Override
         public long nowNs() {
             return BootClock.nowNs();
         }
 
         @Override
         public boolean isOff(String host) throws IOException, InterruptedException {
-            return Controller.this.onThread(() -> table.status(host).equals(Optional.of(NodeStatus.OFF)));
+            return Controller.this.onThread(() -> isTurnedOff(host));
         }
 
         @Override
@@ -465,7 +470,8 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
             return new ClusterMessage.JobsAnswer(
                     result.get(limit.toNanos(), TimeUnit.NANOSECONDS).text());
         } catch (TimeoutException e) {
-            throw new IOException("the ensemble is slow: try again", e);
+            result.complete(JobQuestion.Answer.refused("the time is over"));
+            throw new IOException("the ensemble, or a service, is slow: try again", e);
         } catch (ExecutionException e) {
             throw new IOException("a defect in the controller: " + e.getCause(), e);
         }
@@ -491,8 +497,12 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
             try {
                 Map<String, Set<String>> plan = new RestartPlan(order.job(), facts.get(), new JobSurroundings())
                         .make(order.hosts(), order.here());
-                String chosen = facts.get().set().orElseThrow().id();
-                tasks.add(() -> jobs.restart(JobKey.of(order.job()), chosen, plan, result::complete));
+                tasks.add(() -> {
+                    // A plan whose user no longer waits is not carried out.
+                    if (!result.isDone()) {
+                        jobs.restart(JobKey.of(order.job()), facts.get(), plan, result::complete);
+                    }
+                });
             } catch (RequestException | IOException e) {
                 result.complete(JobQuestion.Answer.refused(String.valueOf(e.getMessage())));
             } catch (InterruptedException e) {

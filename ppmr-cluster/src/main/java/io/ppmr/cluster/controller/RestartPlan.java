@@ -132,6 +132,11 @@ final class RestartPlan {
                 throw new RequestException(
                         "it is unknown if pods of job " + job + " still run on node " + host + ": " + answer.refusal());
             }
+            if (running.isPresent() && role.equals(TARGET)) {
+                throw new RequestException("the last restart of job " + job + " is not over on node " + host
+                        + ": its pods are held, or released now. Remedy: wait until ppmr job show has no restart under"
+                        + " way, then stop the job (ppmr pod stop)");
+            }
             if (running.isPresent()) {
                 throw new RequestException("pod " + running.get() + " of job " + job + " runs on node " + host
                         + ". Remedy: stop the job first (ppmr pod stop)");
@@ -166,11 +171,11 @@ final class RestartPlan {
     private Map<String, Set<String>> spread(List<String> hosts, Map<String, Map<String, String>> readable)
             throws RequestException {
         List<Set<String>> groups = new ArrayList<>(new TreeMap<>(facts.places()).values());
-        if (groups.isEmpty()) {
-            Set<String> all = new TreeSet<>();
-            readable.values().forEach(images -> all.addAll(images.keySet()));
-            all.forEach(pod -> groups.add(Set.of(pod)));
-        }
+        Set<String> all = new TreeSet<>();
+        readable.values().forEach(images -> all.addAll(images.keySet()));
+        groups.forEach(all::removeAll);
+        // Pods that ended before the others are recorded on no node.
+        all.forEach(pod -> groups.add(Set.of(pod)));
         Map<String, Set<String>> plan = new TreeMap<>();
         int next = 0;
         for (Set<String> group : groups) {

@@ -42,8 +42,22 @@ sealed interface JobEvent {
      * A restart is ordered.
      *
      * @param plan the pods that each node restores
+     * @param number the number of the restart, greater than any before
+     * @param basis the state from which the plan was made: services were asked for it before
      */
-    record RestartOrdered(String set, Map<String, Set<String>> plan) implements JobEvent {}
+    record RestartOrdered(String set, Map<String, Set<String>> plan, long number, PlanBasis basis)
+            implements JobEvent {}
+
+    /**
+     * The state from which a plan was made.
+     *
+     * @param restart the number of the last restart
+     * @param places the pods of each node
+     */
+    record PlanBasis(long restart, Map<String, Set<String>> places) {}
+
+    /** A node is off, so that none of its pods runs, and none of its migrations is under way. */
+    record NodeOff(String host) implements JobEvent {}
 
     /** A target has restored its pods, which are held. */
     record PodsRestored(String host, long restart) implements JobEvent {}

@@ -38,6 +38,8 @@ public final class JobMembers {
     private static final Duration VOID_LIMIT = Duration.ofSeconds(40);
 
     private static final long MASK = 0xffffffffL;
+    /** No layout: what was registered before counts for nothing. */
+    private static final long NOT_REGISTERED = -1;
 
     /** The pods that a controller has taken, in a layout. */
     private record Registered(MemberJob job, long layout) {}
@@ -51,6 +53,7 @@ public final class JobMembers {
     private final Map<JobName, TargetMember> targets = new ConcurrentHashMap<>();
     private final Map<JobName, Registered> registered = new ConcurrentSkipListMap<>(BY_KEY);
     private final Map<JobName, String> moves = new ConcurrentHashMap<>();
+    private volatile boolean isEnding;
     private final Map<JobName, String> cleaned = new ConcurrentHashMap<>();
 
     /**
@@ -67,9 +70,9 @@ public final class JobMembers {
         this.notes = new MemberNotes(journal);
     }
 
-    /** Forgets what was registered: the session is a new one. */
+    /** Has all pods registered again: the session is a new one. */
     public void joined() {
-        registered.clear();
+        registered.replaceAll((job, known) -> new Registered(known.job(), NOT_REGISTERED));
     }
 
     /**
@@ -106,16 +109,30 @@ public final class JobMembers {
                             name -> here.putIfAbsent(name, new MemberJob(name, 1, Set.of(), Optional.empty(), false)));
         }
         for (MemberJob job : here.values()) {
-            Optional<ReadRecord> read = reader.read(job.name());
-            isDone &= register(job, read);
-            if (read.isPresent()) {
-                isDone &= endMoves(job, read.get().record());
-                if (!sources.containsKey(job.name())) {
-                    sources.put(job.name(), new SourceMember(job.name(), host, checkpoints, controllers, notes));
-                }
-                sources.get(job.name()).onRecord(read.get(), job);
-                clean(reader, job, read.get().record());
+            // One job must not keep the others from their records.
+            try {
+                isDone &= refresh(reader, job, checkpoints);
+            } catch (IOException | RuntimeException e) {
+                log.write("job " + job.name(), "job " + job.name() + ": " + e.getMessage());
+                isDone = false;
             }
+        }
+        return isDone;
+    }
+
+    private boolean refresh(JobReader reader, MemberJob job, NodeJobs.Checkpoints checkpoints)
+            throws IOException, InterruptedException {
+        Optional<ReadRecord> read = reader.read(job.name());
+        if (read.isPresent() && !isEnding) {
+            if (!sources.containsKey(job.name())) {
+                sources.put(job.name(), new SourceMember(job.name(), host, checkpoints, controllers, notes));
+            }
+            sources.get(job.name()).onRecord(read.get(), job);
+        }
+        boolean isDone = register(job, read);
+        if (read.isPresent()) {
+            isDone &= endMoves(job, read.get().record());
+            clean(reader, job, read.get().record());
         }
         return isDone;
     }
@@ -140,6 +157,7 @@ public final class JobMembers {
                     "job {}: {} pods are registered from this node",
                     job.name(),
                     job.pods().size());
+            notes.keep(job.name());
             registered.put(job.name(), wanted);
             return true;
         } catch (IOException | RequestException e) {
@@ -234,11 +252,19 @@ public final class JobMembers {
     private void refreshTarget(JobReader reader) throws IOException, InterruptedException {
         Set<JobName> named = new HashSet<>(targets.keySet());
         reader.orders(host).forEach(key -> JobKey.parse(key).ifPresent(named::add));
+        notes.keys().forEach(key -> JobKey.parse(key).ifPresent(named::add));
         for (JobName job : named) {
-            Optional<ReadRecord> read = reader.read(job);
-            if (read.isEmpty()) {
-                continue;
+            try {
+                refreshTarget(reader, job);
+            } catch (IOException | RuntimeException e) {
+                log.write("job " + job, "job " + job + ": " + e.getMessage());
             }
+        }
+    }
+
+    private void refreshTarget(JobReader reader, JobName job) throws IOException, InterruptedException {
+        Optional<ReadRecord> read = reader.read(job);
+        if (read.isPresent() && !isEnding) {
             JobRecord record = read.get().record();
             Set<String> pods = reader.pods(job, record.numbers().restart(), host);
             if (!targets.containsKey(job)) {
@@ -302,6 +328,7 @@ public final class JobMembers {
 
     /** Gives checkpoints up, and ends copies that are not released. The service ends. */
     public void end() throws InterruptedException {
+        isEnding = true;
         for (SourceMember member : sources.values()) {
             member.end();
         }

@@ -50,7 +50,8 @@ public record JobRecord(
      *
      * @param incarnation how often it was started: 1, and one more with each release of a restart
      * @param round the number of its last checkpoint
-     * @param restart the number of its last restart
+     * @param restart the number of its last restart. Numbers are drawn, and only grow: a plan that was written and not
+     *     adopted never counts for another restart
      * @param layout the restart that has placed its pods, or 0 before the first
      */
     public record JobNumbers(long incarnation, long round, long restart, long layout) {
@@ -61,8 +62,8 @@ public record JobRecord(
             return new JobNumbers(incarnation, round + 1, restart, layout);
         }
 
-        JobNumbers nextRestart() {
-            return new JobNumbers(incarnation, round, restart + 1, layout);
+        JobNumbers nextRestart(long number) {
+            return new JobNumbers(incarnation, round, number, layout);
         }
 
         /** Returns the counters of the incarnation that the last restart has placed. */

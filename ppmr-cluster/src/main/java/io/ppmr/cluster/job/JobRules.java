@@ -28,6 +28,8 @@ import java.util.TreeSet;
  * set in which all have reported images has a moment at which all cables were out.
  */
 final class JobRules {
+    /** The most pods of a job on one node: their names fit one record. */
+    static final int MOST_PODS_OF_A_NODE = 20;
     /** The most open migrations of a job at a time. */
     static final int MOST_MOVES = 3;
 
@@ -88,6 +90,9 @@ final class JobRules {
         if (event instanceof JobEvent.MoveEnded move) {
             return endMove(state, move);
         }
+        if (event instanceof JobEvent.NodeOff off) {
+            return dropNode(state, off);
+        }
         return failStep(state, (JobEvent.StepFailed) event);
     }
 
@@ -139,14 +144,24 @@ final class JobRules {
                                 + ". Remedy: stop one of the two; if that node is lost, ppmr job forget");
             }
         }
+        // The members of a round are fixed. The source registers again, since both changes would not fit one request.
+        if (record.phase() == JobPhase.CHECKPOINT) {
+            return new JobTransition(
+                    state.with(ended(state, RoundOutcome.VOID, "the pods on node " + event.host() + " changed")),
+                    Optional.of("a checkpoint was under way. Remedy: register again"));
+        }
+        int others = places.values().stream().mapToInt(Set::size).sum();
+        if (others + event.pods().size() > record.members() && record.moves().isEmpty()) {
+            return refused(
+                    state,
+                    "the job has " + record.members() + " members, and "
+                            + (others + event.pods().size())
+                            + " pods would be registered. Remedy: run each pod once, with the same --members");
+        }
         if (!event.pods().isEmpty()) {
             places.put(event.host(), event.pods());
         }
-        JobState placed = state.placed(places);
-        // The members of a round are fixed.
-        return record.phase() == JobPhase.CHECKPOINT
-                ? to(placed.with(ended(state, RoundOutcome.VOID, "the pods on node " + event.host() + " changed")))
-                : to(placed);
+        return to(state.placed(places));
     }
 
     // ---- checkpoints --------------------------------------------------------------------------------------------
@@ -167,7 +182,7 @@ final class JobRules {
             return refused(
                     state,
                     "the job has " + record.members() + " members, and " + state.registered()
-                            + " are registered. Remedy: start the others, or wait until they are registered");
+                            + " are registered. Remedy: start the others, or wait until all are registered");
         }
         return to(state.with(record.in(JobPhase.CHECKPOINT, record.numbers().nextRound(), false, order.set())
                 .holding(order.holdSeconds())));
@@ -264,6 +279,16 @@ final class JobRules {
         if (state.sets().stream().noneMatch(set -> set.id().equals(order.set()))) {
             return refused(state, "the job has no set " + order.set() + ". Remedy: ppmr job show lists its sets");
         }
+        if (order.number() <= record.numbers().restart()
+                || order.basis().restart() != record.numbers().restart()
+                || !order.basis().places().equals(state.places())) {
+            return refused(state, "the job was changed while its restart was planned. Remedy: order it again");
+        }
+        if (order.plan().values().stream().anyMatch(some -> some.size() > MOST_PODS_OF_A_NODE)) {
+            return refused(
+                    state,
+                    "a node would restore more than " + MOST_PODS_OF_A_NODE + " pods. Remedy: name more nodes (--on)");
+        }
         Set<String> pods = new TreeSet<>();
         int planned = 0;
         for (Set<String> some : order.plan().values()) {
@@ -273,7 +298,7 @@ final class JobRules {
         if (pods.size() != record.members() || planned != pods.size()) {
             return refused(state, "the plan of the restart does not have each member once");
         }
-        JobNumbers numbers = record.numbers().nextRestart();
+        JobNumbers numbers = record.numbers().nextRestart(order.number());
         return to(state.planned(order.plan()).with(record.in(JobPhase.RESTARTING, numbers, false, order.set())));
     }
 
@@ -356,6 +381,22 @@ final class JobRules {
             places.values().removeIf(Set::isEmpty);
         }
         return to(state.placed(places).with(state.record().moving(moves)));
+    }
+
+    /** Its pods are gone, or are where a migration has moved them: that node's source registers them. */
+    private static JobTransition dropNode(JobState state, JobEvent.NodeOff off) {
+        JobRecord record = state.record();
+        if (record.phase() != JobPhase.RUNNING) {
+            return none(state);
+        }
+        List<OpenMove> moves = record.moves().stream()
+                .filter(move -> !move.from().equals(off.host()))
+                .toList();
+        Map<String, Set<String>> places = new HashMap<>(state.places());
+        places.remove(off.host());
+        return moves.equals(record.moves()) && places.equals(state.places())
+                ? none(state)
+                : to(state.placed(places).with(record.moving(moves)));
     }
 
     // ---- failures -----------------------------------------------------------------------------------------------

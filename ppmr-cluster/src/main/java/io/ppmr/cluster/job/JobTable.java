@@ -40,8 +40,10 @@ public final class JobTable {
     private static final int MOST_JOBS = 4096;
 
     private static final int MOST_JOBS_OF_A_USER = 256;
-    /** The most pods of a job on one node: their names fit one record. */
-    static final int MOST_PODS_OF_A_NODE = 20;
+    /** The most restarts of a node at a time: their names fit one record. */
+    private static final int MOST_ORDERS = 16;
+    /** The numbers of restarts are this far from each other at most. */
+    private static final long MOST_STEP = 1L << 31;
     /** The most questions that wait for one job. */
     private static final int MOST_WAITING = 2 * JobRecord.MOST_MEMBERS;
 
@@ -64,6 +66,9 @@ public final class JobTable {
 
         /** Returns true if the services of a node have sessions. */
         boolean isUp(String host);
+
+        /** Returns true if an operator has reported that the node is off. */
+        boolean isTurnedOff(String host);
 
         /** Returns the time since the boot, in nanoseconds. */
         long nowNs();
@@ -108,7 +113,7 @@ public final class JobTable {
         end();
         store = ensemble;
         orders.putAll(storedOrders);
-        stored.forEach((key, job) -> stateOf(key, job)
+        stored.forEach((key, job) -> stateOrRemoval(key, job)
                 .ifPresent(state -> jobs.put(key, new Entry(state, job.version(), surroundings.nowNs()))));
     }
 
@@ -121,6 +126,16 @@ public final class JobTable {
     public void end() {
         jobs.clear();
         orders.clear();
+    }
+
+    /** A record without content is one whose removal was not finished. */
+    private Optional<JobState> stateOrRemoval(String key, StoredJob job) {
+        if (job.record().isEmpty()) {
+            JobRecords ensemble = store;
+            surroundings.workers().execute(() -> ensemble.remove(key, job.version()));
+            return Optional.empty();
+        }
+        return stateOf(key, job);
     }
 
     private static Optional<JobState> stateOf(String key, StoredJob job) {
@@ -179,12 +194,18 @@ public final class JobTable {
 
     private static Optional<JobEvent> eventOf(JobQuestion question) {
         if (question instanceof JobQuestion.Move move) {
+            boolean isSound = JobKey.isHost(move.host()) && JobKey.isName(move.id());
+            if (!isSound) {
+                return Optional.empty();
+            }
             return Optional.of(
                     move.isOver()
-                            ? new JobEvent.MoveEnded(move.id(), move.host(), move.to(), move.pods())
+                            ? new JobEvent.MoveEnded(move.id(), move.host(), "", Set.of())
                             : new JobEvent.MoveBegun(move.id(), move.host()));
         }
-        if (!(question instanceof JobQuestion.StepReport report) || report.step() == null) {
+        if (!(question instanceof JobQuestion.StepReport report)
+                || report.step() == null
+                || !JobKey.isHost(report.host())) {
             return Optional.empty();
         }
         String reason = report.reason() == null ? "" : report.reason();
@@ -262,10 +283,11 @@ public final class JobTable {
         if (register.pods() == null || !JobKey.isHost(register.host())) {
             return Optional.of("the name of the node is invalid, or longer than 64 characters");
         }
-        if (register.pods().size() > MOST_PODS_OF_A_NODE) {
-            return Optional.of("a job over several nodes has at most " + MOST_PODS_OF_A_NODE + " pods on a node, and "
-                    + register.host() + " has " + register.pods().size()
-                    + ". Remedy: run several ranks in one pod");
+        if (register.pods().size() > JobRules.MOST_PODS_OF_A_NODE) {
+            return Optional.of(
+                    "a job over several nodes has at most " + JobRules.MOST_PODS_OF_A_NODE + " pods on a node, and "
+                            + register.host() + " has " + register.pods().size()
+                            + ". Remedy: run several ranks in one pod");
         }
         return register.pods().stream().allMatch(JobKey::isName)
                 ? Optional.empty()
@@ -298,12 +320,26 @@ public final class JobTable {
     }
 
     /** Orders a restart, whose plan was made from the answers of services. */
-    public void restart(String key, String set, Map<String, Set<String>> plan, Consumer<Answer> answer) {
-        if (!jobs.containsKey(key)) {
+    public void restart(String key, RestartFacts facts, Map<String, Set<String>> plan, Consumer<Answer> answer) {
+        if (!jobs.containsKey(key) || facts.set().isEmpty()) {
             answer.accept(Answer.refused("the job is no more"));
             return;
         }
-        offer(key, new JobEvent.RestartOrdered(set, plan), result -> {
+        Optional<String> full = plan.keySet().stream()
+                .filter(host -> orders.getOrDefault(host, Set.of()).stream()
+                                .filter(this::isRestarting)
+                                .count()
+                        >= MOST_ORDERS)
+                .findFirst();
+        if (full.isPresent()) {
+            answer.accept(Answer.refused("node " + full.get() + " restores pods of " + MOST_ORDERS
+                    + " other jobs now. Remedy: order the restart again later"));
+            return;
+        }
+        long number = facts.restart() + 1 + random.nextLong(MOST_STEP);
+        String set = facts.set().get().id();
+        JobEvent.PlanBasis basis = new JobEvent.PlanBasis(facts.restart(), facts.places());
+        offer(key, new JobEvent.RestartOrdered(set, plan, number, basis), result -> {
             Entry entry = jobs.get(key);
             answer.accept(
                     result.refusal() == null && entry != null
@@ -367,7 +403,12 @@ public final class JobTable {
             Optional<JobSet> found = entry.state.sets().stream()
                     .filter(one -> set.isEmpty() || one.id().equals(set))
                     .reduce((earlier, later) -> later);
-            return new RestartFacts(entry.state.record().members(), found, entry.state.places(), entry.state.plan());
+            return new RestartFacts(
+                    entry.state.record().members(),
+                    entry.state.record().numbers().restart(),
+                    found,
+                    entry.state.places(),
+                    entry.state.plan());
         });
     }
 
@@ -375,12 +416,17 @@ public final class JobTable {
      * The facts that the plan of a restart needs.
      *
      * @param members number of pods
+     * @param restart the number of the last restart
      * @param set the set; empty if there is none
      * @param places the pods of each node
      * @param plan the pods of each node in a restart that is not over
      */
     public record RestartFacts(
-            int members, Optional<JobSet> set, Map<String, Set<String>> places, Map<String, Set<String>> plan) {}
+            int members,
+            long restart,
+            Optional<JobSet> set,
+            Map<String, Set<String>> places,
+            Map<String, Set<String>> plan) {}
 
     // ---- time ---------------------------------------------------------------------------------------------------
 
@@ -393,6 +439,9 @@ public final class JobTable {
             if (entry.isUnread) {
                 entry.isUnread = false;
                 reload(job.getKey(), entry);
+            }
+            if (!entry.isWriting && record.phase() == JobPhase.RUNNING) {
+                dropNodesThatAreOff(job.getKey(), entry);
             }
             if (entry.isWriting || (record.phase() != JobPhase.CHECKPOINT && record.phase() != JobPhase.RESTARTING)) {
                 return;
@@ -424,6 +473,14 @@ public final class JobTable {
         });
     }
 
+    private void dropNodesThatAreOff(String key, Entry entry) {
+        Set<String> hosts = new TreeSet<>(entry.state.places().keySet());
+        entry.state.record().moves().forEach(move -> hosts.add(move.from()));
+        hosts.stream()
+                .filter(surroundings::isTurnedOff)
+                .forEach(host -> offer(key, new JobEvent.NodeOff(host), answer -> {}));
+    }
+
     // ---- changes ------------------------------------------------------------------------------------------------
 
     private void offer(String key, JobEvent event, Consumer<Answer> answer) {
@@ -440,7 +497,15 @@ public final class JobTable {
         while (!entry.isWriting && !entry.waiting.isEmpty() && jobs.get(key) == entry) {
             Waiting next = entry.waiting.poll();
             JobRules.JobTransition step = JobRules.apply(entry.state, next.event(), limits.keep());
-            if (step.refusal().isPresent()) {
+            if (step.refusal().isPresent() && !step.next().equals(entry.state)) {
+                Consumer<Answer> answer = next.answer();
+                String reason = step.refusal().get();
+                write(
+                        key,
+                        entry,
+                        new Waiting(next.event(), unused -> answer.accept(Answer.refused(reason)), next.tries()),
+                        step.next());
+            } else if (step.refusal().isPresent()) {
                 next.answer().accept(Answer.refused(step.refusal().get()));
             } else if (step.next().equals(entry.state)) {
                 next.answer().accept(Answer.OK);
@@ -610,7 +675,7 @@ public final class JobTable {
         if (jobs.get(key) != entry) {
             return;
         }
-        Optional<JobState> state = read.flatMap(job -> stateOf(key, job));
+        Optional<JobState> state = read.flatMap(job -> stateOrRemoval(key, job));
         if (state.isEmpty()) {
             fail(entry, "the job is no more");
             jobs.remove(key);

@@ -13,6 +13,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.util.List;
+import java.util.stream.Stream;
 
 /**
  * The notes of a service about jobs over several nodes, each a file of its journal's directory. Immutable.
@@ -21,6 +23,7 @@ import java.nio.file.StandardOpenOption;
  */
 record MemberNotes(Path journal) {
     private static final String FOLDER = "jobs";
+    private static final String PART = ".part";
     private static final ObjectMapper JSON = JsonMapper.builder()
             .enable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
             .build();
@@ -49,11 +52,31 @@ record MemberNotes(Path journal) {
         }
     }
 
+    /** Lists the jobs that there are notes about, by the names of their records. */
+    List<String> keys() throws IOException {
+        Path folder = journal.resolve(FOLDER);
+        if (!Files.isDirectory(folder)) {
+            return List.of();
+        }
+        try (Stream<Path> files = Files.list(folder)) {
+            return files.map(file -> file.getFileName().toString())
+                    .filter(name -> !name.endsWith(PART))
+                    .toList();
+        }
+    }
+
+    /** Makes a note about a job, if there is none. */
+    void keep(JobName job) throws IOException {
+        if (!Files.exists(file(job))) {
+            write(job, MemberNote.NONE);
+        }
+    }
+
     /** Replaces the note about a job. It is on the disk when this returns. */
     void write(JobName job, MemberNote note) throws IOException {
         Path folder = journal.resolve(FOLDER);
         Folders.create(folder, Folders.PRIVATE);
-        Path part = folder.resolve(JobKey.of(job) + ".part");
+        Path part = folder.resolve(JobKey.of(job) + PART);
         try (FileChannel channel = FileChannel.open(
                 part, StandardOpenOption.CREATE, StandardOpenOption.TRUNCATE_EXISTING, StandardOpenOption.WRITE)) {
             ByteBuffer bytes = ByteBuffer.wrap(json(note));

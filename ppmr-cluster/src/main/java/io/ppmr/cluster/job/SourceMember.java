@@ -39,7 +39,9 @@ final class SourceMember {
     /** The newest record that was read. Guarded by this. */
     private ReadRecord latest;
 
-    private Optional<Path> directory = Optional.empty();
+    /** The pods of the last call. Guarded by this. */
+    private MemberJob here;
+
     private Optional<Thread> round = Optional.empty();
     private boolean isEnding;
 
@@ -60,9 +62,9 @@ final class SourceMember {
     }
 
     /** Receives the job's record, and begins a checkpoint if the record orders one. */
-    synchronized void onRecord(ReadRecord read, MemberJob here) {
+    synchronized void onRecord(ReadRecord read, MemberJob now) {
         latest = read;
-        directory = here.checkpoints();
+        here = now;
         notifyAll();
         boolean isDue = MemberRules.source(note, read.record(), read.version()) == SourceAct.HOLD
                 && !here.pods().isEmpty();
@@ -108,6 +110,10 @@ final class SourceMember {
         }
     }
 
+    private synchronized Optional<Path> directory() {
+        return here.checkpoints();
+    }
+
     private synchronized ReadRecord latest() {
         return latest;
     }
@@ -132,9 +138,15 @@ final class SourceMember {
         } catch (IOException | RuntimeException e) {
             LOG.error("job {}: the checkpoint of this node failed: {}", job, e.getMessage(), e);
         } finally {
-            synchronized (this) {
-                round = Optional.empty();
-            }
+            again();
+        }
+    }
+
+    /** The record may have changed while this round's thread ended. */
+    private synchronized void again() {
+        round = Optional.empty();
+        if (!isEnding && latest != null && here != null) {
+            onRecord(latest, here);
         }
     }
 
@@ -198,6 +210,7 @@ final class SourceMember {
         JobRecord record = begun.record();
         JobCheckpoint checkpoint = null;
         try {
+            Optional<Path> directory = directory();
             if (directory.isEmpty()) {
                 throw new RequestException("the template of the pods names no checkpoints, or those of several pods"
                         + " name different ones. Remedy: the operator writes checkpoints = \"DIRECTORY\" there");
@@ -256,7 +269,7 @@ final class SourceMember {
                     isDumped = checkpoint.isDumped();
                 }
             }
-        } catch (IOException | CheckpointException e) {
+        } catch (IOException | CheckpointException | RuntimeException e) {
             return Optional.of(String.valueOf(e.getMessage()));
         } catch (InterruptedException e) {
             // The service ends. The pods continue before it does.
@@ -265,6 +278,7 @@ final class SourceMember {
         }
     }
 
+    /** A note that is HOLDING when the service begins counts as void, so the pods may continue without one. */
     private void giveUpAtTheEnd(JobCheckpoint checkpoint) {
         try {
             write(note.to(CheckpointStep.VOID));
@@ -272,14 +286,23 @@ final class SourceMember {
             LOG.warn("job {}: {}", job, e.getMessage());
         }
         checkpoint.resume();
+        Thread.currentThread().interrupt();
     }
 
     /** The round is void: that is noted before the cables go in. */
     private void giveUp(
             JobCheckpoint checkpoint, JobRecord record, RoundOutcome outcome, String reason, RepeatedReport report)
             throws IOException {
-        write(note.to(CheckpointStep.VOID));
-        checkpoint.resume();
+        // A write of an interrupted thread fails, and the pods must continue.
+        boolean isInterrupted = Thread.interrupted();
+        try {
+            write(note.to(CheckpointStep.VOID));
+            checkpoint.resume();
+        } finally {
+            if (isInterrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
         LOG.warn("job {}: the checkpoint is void: {}", job, reason);
         reportVoid(record, outcome, reason, report);
     }

@@ -17,6 +17,7 @@ import java.time.Duration;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -29,6 +30,7 @@ final class TargetMember {
     private static final Duration STEP = Duration.ofMillis(200);
     private static final Duration END_LIMIT = Duration.ofSeconds(60);
     private static final int TRIES = 3;
+    private static final long RELEASE_AGAIN_NS = TimeUnit.SECONDS.toNanos(1);
 
     private final JobName job;
     private final String host;
@@ -155,6 +157,16 @@ final class TargetMember {
                     isDone = restore(begun, report);
                     tries++;
                 }
+                if (!isDone && latest().record().phase() == JobPhase.RELEASING) {
+                    // Only a new restart brings them back: this one must not keep it from its beginning.
+                    LOG.error(
+                            "job {}: the pods of this node are lost, since they cannot be restored, and the others run."
+                                    + " Remedy: stop the job, and restart it once more (ppmr job restart)",
+                            job);
+                    failed = begun.record().numbers().restart();
+                    write(note.to(RestartStep.NONE));
+                    return;
+                }
             } else {
                 report(begun, MemberStep.RELEASED, null, report);
             }
@@ -167,9 +179,15 @@ final class TargetMember {
         } catch (IOException | RuntimeException e) {
             LOG.error("job {}: the restart of this node failed: {}", job, e.getMessage(), e);
         } finally {
-            synchronized (this) {
-                round = Optional.empty();
-            }
+            again();
+        }
+    }
+
+    /** The record may have changed while this restart's thread ended. */
+    private synchronized void again() {
+        round = Optional.empty();
+        if (!isEnding && latest != null) {
+            onRecord(latest, pods);
         }
     }
 
@@ -199,11 +217,11 @@ final class TargetMember {
             LOG.warn("job {}: the restart failed here: {}", job, e.getMessage());
             report(begun, MemberStep.FAILED, String.valueOf(e.getMessage()), report);
         } finally {
-            if (!isReleased) {
+            if (!isReleased && !restart.mayBeReleased()) {
                 endCopies(restart);
             }
         }
-        return isReleased;
+        return isReleased || restart.mayBeReleased();
     }
 
     /** Holds the copies until the record releases them. Returns false if they must end. */
@@ -230,26 +248,48 @@ final class TargetMember {
         }
     }
 
-    private void release(ReadRecord now, JobRestart restart) throws IOException, InterruptedException {
-        // From its own note on, nothing of the service ends these pods. A failure is repeated until it succeeds.
+    /**
+     * Releases the pods. From the service's own note on nothing ends them, so a failure is repeated until it succeeds.
+     * If the service ends before that, its next run repeats the release by that note.
+     */
+    private void release(ReadRecord now, JobRestart restart) throws InterruptedException {
+        boolean isInterrupted = false;
         boolean isDone = false;
-        while (!isDone) {
+        while (!isDone && !isInterrupted) {
+            isInterrupted |= Thread.interrupted();
             try {
                 restart.release();
+                write(note.restart(now.record(), now.version(), RestartStep.RELEASED));
+                restarts.forget(moveOf(now.record().numbers().restart()));
                 isDone = true;
             } catch (IOException e) {
                 LOG.error("job {}: pods are not released yet: {}", job, e.getMessage());
-                await(Duration.ofSeconds(1));
+                LockSupport.parkNanos(RELEASE_AGAIN_NS);
             }
         }
-        write(note.restart(now.record(), now.version(), RestartStep.RELEASED));
-        restarts.forget(moveOf(now.record().numbers().restart()));
+        if (isInterrupted) {
+            throw new InterruptedException("the service ends");
+        }
     }
 
     private void endCopies(JobRestart restart) throws IOException {
         boolean isInterrupted = Thread.interrupted();
         try {
-            restart.end();
+            long endNs = System.nanoTime() + END_LIMIT.toNanos();
+            boolean isEnded = false;
+            while (!isEnded) {
+                try {
+                    restart.end();
+                    isEnded = true;
+                } catch (IOException e) {
+                    // A process may wait for a filesystem.
+                    if (System.nanoTime() - endNs > 0) {
+                        throw e;
+                    }
+                    LOG.warn("job {}: copies that never ran are not ended yet: {}", job, e.getMessage());
+                    LockSupport.parkNanos(RELEASE_AGAIN_NS);
+                }
+            }
             if (latest().record().phase() != JobPhase.RELEASING) {
                 write(note.to(RestartStep.NONE));
             }

@@ -36,6 +36,15 @@ public final class JobStore implements JobRecords {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final TypeReference<Set<String>> PODS = new TypeReference<>() {};
 
+    /** A record has another form. */
+    private static final class DamagedException extends IOException {
+        private static final long serialVersionUID = 1;
+
+        DamagedException(String message, Throwable cause) {
+            super(message, cause);
+        }
+    }
+
     private final CuratorFramework client;
 
     JobStore(CuratorFramework client) {
@@ -47,7 +56,12 @@ public final class JobStore implements JobRecords {
         try {
             Map<String, StoredJob> jobs = new HashMap<>();
             for (String key : client.getChildren().forPath(ClusterPaths.JOBS)) {
-                read(key).ifPresent(job -> jobs.put(key, job));
+                try {
+                    read(key).ifPresent(job -> jobs.put(key, job));
+                } catch (DamagedException e) {
+                    // One job must not keep a controller from managing the others.
+                    LOG.error("job {} is not managed: {}", key, e.getMessage());
+                }
             }
             return jobs;
         } catch (Exception e) {
@@ -80,6 +94,8 @@ public final class JobStore implements JobRecords {
         } catch (KeeperException.NoNodeException e) {
             LOG.trace("job {} is not in the ensemble", key, e);
             return Optional.empty();
+        } catch (JacksonException | IndexOutOfBoundsException | NumberFormatException e) {
+            throw new DamagedException("a record below it cannot be read: " + e.getMessage(), e);
         } catch (Exception e) {
             throw ControllerStore.failure("the records of job " + key + " cannot be read", e);
         }

@@ -24,7 +24,8 @@ class JobRecordTest {
     private static JobRecord longest() {
         String host = "n".repeat(64);
         OpenMove move = new OpenMove("move-ffffffff", host);
-        JobNumbers numbers = new JobNumbers(Integer.MAX_VALUE, Integer.MAX_VALUE, Integer.MAX_VALUE, Integer.MAX_VALUE);
+        JobNumbers numbers =
+                new JobNumbers(Integer.MAX_VALUE, Integer.MAX_VALUE, Long.MAX_VALUE / 1000, Long.MAX_VALUE / 1000);
         return new JobRecord(
                 "ffffffff",
                 new JobName(-1, "j".repeat(32)),
@@ -34,7 +35,7 @@ class JobRecordTest {
                 false,
                 "999999-999999999-ffffffff",
                 Long.MAX_VALUE,
-                new LastRound(Integer.MAX_VALUE, true, RoundOutcome.CHECKPOINTED, "\"reason\" ".repeat(100)),
+                new LastRound(Long.MAX_VALUE / 1000, true, RoundOutcome.CHECKPOINTED, "\"reason\" ".repeat(100)),
                 Collections.nCopies(JobRules.MOST_MOVES, move));
     }
 

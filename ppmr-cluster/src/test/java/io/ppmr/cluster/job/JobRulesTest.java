@@ -48,6 +48,11 @@ class JobRulesTest {
         assertEquals(before, state);
     }
 
+    private JobEvent restart(String set, Map<String, Set<String>> plan) {
+        long last = state.record().numbers().restart();
+        return new JobEvent.RestartOrdered(set, plan, last + 1, new JobEvent.PlanBasis(last, state.places()));
+    }
+
     @Test
     void shouldBeRefusedWhileMembersAreMissing() {
         apply(new JobEvent.Registered("n1", 2, Set.of("p1")));
@@ -81,6 +86,7 @@ class JobRulesTest {
     void shouldRefuseAPodThatIsRecordedOnAnotherNode() {
         register();
         requireRefused(new JobEvent.Registered("n3", 2, Set.of("p1")), "recorded on node n1");
+        requireRefused(new JobEvent.Registered("n3", 2, Set.of("p3")), "3 pods would be registered");
         requireRefused(new JobEvent.Registered("n3", 5, Set.of("p3")), "has 2 members");
     }
 
@@ -99,8 +105,7 @@ class JobRulesTest {
         checkpoint();
         apply(new JobEvent.MoveBegun("m", "n1"));
         requireRefused(ORDER, "are being moved from node n1");
-        requireRefused(
-                new JobEvent.RestartOrdered("1-1-00000000", Map.of("n1", Set.of("p1", "p2"))), "are being moved");
+        requireRefused(restart("1-1-00000000", Map.of("n1", Set.of("p1", "p2"))), "are being moved");
         apply(new JobEvent.MoveEnded("m", "n1", "n3", Set.of("p1")));
         assertEquals(Map.of("n2", Set.of("p2"), "n3", Set.of("p1")), new TreeMap<>(state.places()));
         assertEquals(Optional.empty(), apply(ORDER));
@@ -114,16 +119,16 @@ class JobRulesTest {
                 Map.of("n1", Set.of("p1")),
                 Map.of("n1", Set.of("p1"), "n2", Set.of("p1", "p2")),
                 Map.<String, Set<String>>of())) {
-            requireRefused(new JobEvent.RestartOrdered("1-1-00000000", plan), "each member once");
+            requireRefused(restart("1-1-00000000", plan), "each member once");
         }
-        requireRefused(new JobEvent.RestartOrdered("1-9-00000000", Map.of("n1", Set.of("p1", "p2"))), "has no set");
+        requireRefused(restart("1-9-00000000", Map.of("n1", Set.of("p1", "p2"))), "has no set");
     }
 
     @Test
     void shouldPlaceThePodsWhereTheyWereRestarted() {
         register();
         checkpoint();
-        apply(new JobEvent.RestartOrdered("1-1-00000000", Map.of("n7", Set.of("p1"), "n8", Set.of("p2"))));
+        apply(restart("1-1-00000000", Map.of("n7", Set.of("p1"), "n8", Set.of("p2"))));
         apply(new JobEvent.PodsRestored("n7", 1));
         assertEquals(JobPhase.RESTARTING, state.record().phase());
         apply(new JobEvent.PodsRestored("n8", 1));
@@ -137,6 +142,31 @@ class JobRulesTest {
         assertEquals(JobPhase.RUNNING, state.record().phase());
         assertEquals(2, state.record().numbers().incarnation());
         assertEquals(Set.of("n7", "n8"), state.places().keySet());
+    }
+
+    @Test
+    void shouldRefuseAPlanThatWasMadeFromAnotherState() {
+        register();
+        checkpoint();
+        Map<String, Set<String>> plan = Map.of("n1", Set.of("p1"), "n2", Set.of("p2"));
+        JobEvent early = restart("1-1-00000000", plan);
+        apply(new JobEvent.Registered("n2", 2, Set.of()));
+        requireRefused(early, "was changed while its restart was planned");
+        JobEvent first = restart("1-1-00000000", plan);
+        assertEquals(Optional.empty(), apply(first));
+        apply(new JobEvent.StepFailed("limit"));
+        requireRefused(first, "was changed while its restart was planned");
+    }
+
+    @Test
+    void shouldDropTheNodeThatIsOffWithItsMigrations() {
+        register();
+        checkpoint();
+        apply(new JobEvent.MoveBegun("m", "n1"));
+        apply(new JobEvent.NodeOff("n1"));
+        assertEquals(Set.of("n2"), state.places().keySet());
+        assertTrue(state.record().moves().isEmpty());
+        assertEquals(Optional.empty(), apply(new JobEvent.Registered("n3", 2, Set.of("p1"))));
     }
 
     @Test

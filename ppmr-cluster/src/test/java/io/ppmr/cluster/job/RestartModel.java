@@ -146,7 +146,14 @@ final class RestartModel {
             boolean isSwapped = left.restarts() % 2 == 0;
             Map<String, Set<String>> plan = Map.of(
                     "n1", Set.of(isSwapped ? "pod-n2" : "pod-n1"), "n2", Set.of(isSwapped ? "pod-n1" : "pod-n2"));
-            apply(world, new JobEvent.RestartOrdered("1-1-00000000", plan))
+            apply(
+                            world,
+                            new JobEvent.RestartOrdered(
+                                    "1-1-00000000",
+                                    plan,
+                                    state.record().numbers().restart() + 1,
+                                    new JobEvent.PlanBasis(
+                                            state.record().numbers().restart(), state.places())))
                     .map(ordered -> left(
                             ordered, new Faults(left.crashes(), left.failures(), left.restarts() - 1, left.kills())))
                     .ifPresent(all::add);

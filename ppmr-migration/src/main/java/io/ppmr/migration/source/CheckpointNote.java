@@ -17,7 +17,10 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.TreeMap;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A note on the disk about a checkpoint of a job's pods: it is there from before the first pod is held until all run,
@@ -31,6 +34,7 @@ import java.util.TreeMap;
  * @param pods the pods by rank
  */
 record CheckpointNote(String id, String set, ImagePlace images, Map<Integer, HeldMember> pods) {
+    private static final Logger LOG = LoggerFactory.getLogger(CheckpointNote.class);
     private static final String FOLDER = "checkpoints";
     private static final String FIRST_LINE = "ppmr checkpoint 1";
 
@@ -124,14 +128,25 @@ record CheckpointNote(String id, String set, ImagePlace images, Map<Integer, Hel
                     // Nothing was held by it yet.
                     Files.delete(file);
                 } else {
-                    all.add(read(file));
+                    readOrReport(file).ifPresent(all::add);
                 }
             }
         }
         return all;
     }
 
-    private static CheckpointNote read(Path file) throws IOException {
+    /** One damaged note must not keep the pods of others held, nor the service from its start. */
+    private static Optional<CheckpointNote> readOrReport(Path file) {
+        try {
+            return Optional.of(read(file));
+        } catch (IOException e) {
+            LOG.error("{}", e.getMessage());
+            return Optional.empty();
+        }
+    }
+
+    /** Reads a note. Throws, with the remedy, if it is damaged. */
+    static CheckpointNote read(Path file) throws IOException {
         List<String> lines = Files.readAllLines(file);
         try {
             if (!lines.get(0).equals(FIRST_LINE)) {

@@ -48,6 +48,9 @@ public final class JobCheckpoint implements AutoCloseable {
     private static final Duration END_DEADLINE = Duration.ofSeconds(20);
     private static final Duration POLL = Duration.ofMillis(50);
     private static final long AGAIN_NS = TimeUnit.SECONDS.toNanos(1);
+    /** After that time the next run of the service continues the pods by the note. */
+    private static final Duration RESUME_AT_THE_END = Duration.ofSeconds(20);
+
     /** Beside memory, an image has some megabytes of CRIU's files. */
     private static final long IMAGE_MARGIN_BYTES = 64L << 20;
 
@@ -205,19 +208,22 @@ public final class JobCheckpoint implements AutoCloseable {
         if (isRunning) {
             return;
         }
-        dumps.endAll(END_DEADLINE).forEach(originals::held);
-        boolean isInterrupted = false;
-        while (!originals.release()) {
-            // The service may end by then. Its next run continues the pods by the note.
-            if (Thread.currentThread().isInterrupted()) {
-                isInterrupted = true;
-                break;
+        // The end of the service interrupts this thread, and the pods must run before it ends.
+        boolean isInterrupted = Thread.interrupted();
+        try {
+            dumps.endAll(END_DEADLINE).forEach(originals::held);
+            long endNs = System.nanoTime() + RESUME_AT_THE_END.toNanos();
+            isRunning = originals.release();
+            while (!isRunning && (!isInterrupted || System.nanoTime() - endNs < 0)) {
+                LockSupport.parkNanos(AGAIN_NS);
+                isInterrupted |= Thread.interrupted();
+                isRunning = originals.release();
             }
-            LockSupport.parkNanos(AGAIN_NS);
-        }
-        if (!isInterrupted) {
-            isRunning = true;
             resumedNs = System.nanoTime();
+        } finally {
+            if (isInterrupted) {
+                Thread.currentThread().interrupt();
+            }
         }
     }
 
@@ -237,6 +243,8 @@ public final class JobCheckpoint implements AutoCloseable {
             bytes += written.bytes();
         }
         isWritten = true;
+        // Before its caller reports the images: the next run of the service removes those of a checkpoint with a note.
+        forgetNote();
         return new ImagesWritten(
                 digests,
                 bytes,
@@ -275,9 +283,7 @@ public final class JobCheckpoint implements AutoCloseable {
                     images.remove(order.set(), pod.specification().name());
                 }
             }
-            if (note.isPresent()) {
-                note.get().forget(service.settings().journal());
-            }
+            forgetNote();
         } catch (IOException e) {
             LOG.warn(
                     "the rest of a checkpoint of job {} is removed when the service starts: {}",
@@ -286,24 +292,38 @@ public final class JobCheckpoint implements AutoCloseable {
         }
     }
 
+    private void forgetNote() throws IOException {
+        if (note.isPresent()) {
+            note.get().forget(service.settings().journal());
+        }
+    }
+
     /**
      * Continues the pods that an earlier run of the service has left held, and removes their incomplete images.
      *
-     * @return false if that must be tried again
+     * @param notes the notes that were there when this run began
+     * @return those that must be tried again
      */
-    static boolean recover(SourceContext service) throws IOException {
-        boolean isDone = true;
-        for (CheckpointNote left : CheckpointNote.left(service.settings().journal())) {
-            LOG.warn(
-                    "job {}: the checkpoint {} is void, since the service ended in it; its pods continue",
-                    left.images().job(),
-                    left.set());
-            isDone &= recover(service, left);
+    static List<CheckpointNote> recover(SourceContext service, List<CheckpointNote> notes) {
+        List<CheckpointNote> again = new ArrayList<>();
+        for (CheckpointNote left : notes) {
+            try {
+                if (!recover(service, left)) {
+                    again.add(left);
+                }
+            } catch (IOException e) {
+                LOG.error("job {}: {}", left.images().job(), e.getMessage());
+                again.add(left);
+            }
         }
-        return isDone;
+        return again;
     }
 
     private static boolean recover(SourceContext service, CheckpointNote left) throws IOException {
+        LOG.warn(
+                "job {}: the checkpoint {} is void, since the service ended in it; its pods continue",
+                left.images().job(),
+                left.set());
         OriginalRanks originals = OriginalRanks.noted(
                 left.id(),
                 service.processes(),

@@ -307,17 +307,14 @@ public final class SourceService implements AutoCloseable {
 
     /** Continues pods that an earlier run has left held for a checkpoint. Tries again where that fails. */
     private void recoverCheckpoints() throws IOException {
-        if (!JobCheckpoint.recover(context)) {
+        List<CheckpointNote> first = JobCheckpoint.recover(context, CheckpointNote.left(settings.journal()));
+        if (!first.isEmpty()) {
             Thread again = LogContext.thread(
                     () -> {
-                        boolean isDone = false;
-                        while (!isDone && !Thread.currentThread().isInterrupted()) {
+                        List<CheckpointNote> left = first;
+                        while (!left.isEmpty() && !Thread.currentThread().isInterrupted()) {
                             LockSupport.parkNanos(RECOVER_AGAIN.toNanos());
-                            try {
-                                isDone = JobCheckpoint.recover(context);
-                            } catch (IOException e) {
-                                LOG.error("pods that a checkpoint has left held: {}", e.getMessage());
-                            }
+                            left = JobCheckpoint.recover(context, left);
                         }
                     },
                     "ppmr-checkpoint-recover");

@@ -18,6 +18,7 @@ import io.ppmr.migration.keep.SetDirectory;
 import io.ppmr.protocol.control.Finding;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -75,6 +76,8 @@ public final class JobRestart {
     private final Map<Integer, MemberToRestore> pods = new TreeMap<>();
     private final List<HeldRank> held = new ArrayList<>();
     private boolean isReleased;
+    /** True from before the note of a release: from then on nothing of this service ends the pods. */
+    private boolean mayBeReleased;
 
     JobRestart(TargetContext service, RestartOrder order) {
         this.service = service;
@@ -141,26 +144,29 @@ public final class JobRestart {
         return new MemberToRestore(images, image, checkpointer);
     }
 
-    /** CRIU restores a file that was written only with the size that it had. */
+    /**
+     * CRIU restores a file that was written only with the size that it had. The path is one that the job's user may
+     * have
+     * exchanged since, so no link is followed, and its size is not shown.
+     */
     private static void requireSameFiles(MemberImage image) throws RequestException {
         for (MemberImage.WrittenFile file : image.files()) {
             Path path = Path.of(file.path());
-            long sizeBytes;
+            boolean isSame;
             try {
-                sizeBytes = Files.size(path);
+                Path real = path.toRealPath();
+                isSame = image.pod().mounts().stream().anyMatch(mount -> real.startsWith(Path.of(mount)))
+                        && Files.isRegularFile(path, LinkOption.NOFOLLOW_LINKS)
+                        && Files.size(path) == file.sizeBytes();
             } catch (IOException e) {
-                throw new RequestException(
-                        "file " + path + ", which pod "
-                                + image.pod().specification().name()
-                                + " had open for writing, cannot be read here: " + e.getMessage()
-                                + ". Remedy: restore it, or name nodes that have it (--on)",
-                        e);
+                LOG.debug("{} cannot be read", path, e);
+                isSame = false;
             }
-            if (sizeBytes != file.sizeBytes()) {
-                throw new RequestException("file " + path + " has " + sizeBytes + " bytes, and had " + file.sizeBytes()
-                        + " at the checkpoint, when pod "
-                        + image.pod().specification().name()
-                        + " wrote it. Remedy: turn it back, as by truncate -s " + file.sizeBytes() + " FILE");
+            if (!isSame) {
+                throw new RequestException("file " + path + ", which pod "
+                        + image.pod().specification().name() + " had open for writing, is not here with the "
+                        + file.sizeBytes() + " bytes that it had. Remedy: turn it back (truncate -s "
+                        + file.sizeBytes() + " FILE), restore it, or name nodes that have it (--on)");
             }
         }
     }
@@ -209,6 +215,11 @@ public final class JobRestart {
         return held.stream().flatMap(rank -> rank.processes().stream()).toList();
     }
 
+    /** Returns true if the pods may run: they are never ended, and a release is repeated until it succeeds. */
+    public boolean mayBeReleased() {
+        return mayBeReleased;
+    }
+
     /** Proves that all pods are held. Throws with the first that is not. */
     public void requireHeld() throws CheckpointException {
         for (HeldRank rank : held) {
@@ -218,19 +229,23 @@ public final class JobRestart {
 
     /** Notes that the pods are released, then puts the cables in and continues all pods. */
     public void release() throws IOException {
+        mayBeReleased = true;
         if (!isReleased) {
             new RestartNote(order.move(), processes()).write(service.settings().journal());
             OrphanedCommand.forget(workRoot);
             isReleased = true;
         }
         service.surroundings().attach(order.move());
-        HeldRank.releaseAll(held)
+        OrphanedCommand.resumeAll(held)
                 .forEach((rank, why) -> LOG.error("job {}: a pod was not continued: {}", order.job(), why));
         close();
     }
 
     /** Ends all pods that were restored, which never ran, and removes their surroundings. */
     public void end() throws IOException {
+        if (mayBeReleased) {
+            throw new IllegalStateException("pods that may run are not ended");
+        }
         held.addAll(restarts.endAll(END_DEADLINE));
         Map<Integer, String> left = HeldRank.endAll(held, END_DEADLINE);
         held.clear();

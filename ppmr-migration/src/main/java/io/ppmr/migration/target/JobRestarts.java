@@ -1,8 +1,12 @@
 package io.ppmr.migration.target;
 
 import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.OrphanedCommand;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.WorkDirectories;
 import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -28,9 +32,15 @@ public final class JobRestarts {
     void recover() throws IOException {
         for (RestartNote note : RestartNote.left(service.settings().journal())) {
             released.add(note.move());
+            // A later start would take these pods for those of an interrupted restore.
+            Path work = service.settings().node().workDirectory().resolve(note.move());
+            if (Files.isDirectory(work)) {
+                OrphanedCommand.forget(work);
+                WorkDirectories.removeOrWarn(work);
+            }
             service.surroundings().attach(note.move());
             HeldRank pods = HeldRank.recorded(0, note.processes(), List.of(), new ProcessTable().snapshot());
-            HeldRank.releaseAll(List.of(pods))
+            OrphanedCommand.resumeAll(List.of(pods))
                     .forEach((rank, why) -> LOG.warn("{}: not all processes were continued: {}", note.move(), why));
             LOG.info("{}: its release was repeated", note.move());
         }

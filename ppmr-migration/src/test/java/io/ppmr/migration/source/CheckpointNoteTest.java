@@ -56,8 +56,9 @@ class CheckpointNoteTest {
         String text = Files.readString(file);
         for (String damaged : List.of("", "x", text.replace("pod", "p"), text.replace("images", "image"))) {
             Files.writeString(file, damaged);
-            IOException refused = assertThrows(IOException.class, () -> CheckpointNote.left(journal));
+            IOException refused = assertThrows(IOException.class, () -> CheckpointNote.read(file));
             assertTrue(refused.getMessage().contains("Remedy"), refused.getMessage());
+            assertEquals(List.of(), CheckpointNote.left(journal), "others are read all the same");
         }
     }
 }
