@@ -397,7 +397,7 @@ static void end_filling(struct filling *of)
         of->segments = NULL;
         of->claimed = NULL;
         of->copied = NULL;
-        release_held(of->descriptor);
+        close(of->descriptor);
     }
     pthread_rwlock_unlock(&of->lock);
 }
@@ -799,7 +799,6 @@ static void take_child(struct filling *of, int descriptor)
     if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) != 0) {
         die("the userfaultfd of a child of PID %d cannot be used", of->pid);
     }
-    share_with_holder(descriptor);
     child->pid = of->pid;
     child->is_child = true;
     child->descriptor = descriptor;

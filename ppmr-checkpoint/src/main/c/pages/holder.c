@@ -6,22 +6,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <syslog.h>
 #include <unistd.h>
 
+#include "../kernel.h"
 #include "../userfaultfd.h"
 #include "common.h"
 
@@ -29,29 +27,26 @@ enum {
     HOLDER_LOOK_NS = 20000000,
     /* Any address that every process may have: the holder copies nothing there. */
     PROBED_ADDRESS = 1 << 30,
-    /* Copies that fork while they are filled have more processes than were restored. */
-    MOST_HELD = 16 * MAX_PROCESSES,
-    /* New descriptors after which the holder looks for those of ended processes. */
-    PRUNED_AFTER = 64,
     KILL_ROUNDS = 1000,
     NAMES_BYTES = 1 << 15
 };
 
-/* The descriptors of the copies' memory. */
+#define DESCRIPTOR_KIND "anon_inode:[userfaultfd]"
+
+/* What both processes read, in memory that they share. */
+struct guard {
+    /* The PID namespace of copies that run; 0 while they are held. */
+    uint64_t namespace;
+    /* It is this program's own, so /proc shows it with all namespaces within. */
+    bool is_own;
+};
+
 static struct {
     pthread_mutex_t lock;
-    /* The holder's end of the channel is in the holder; -1 while there is no holder. */
-    int channel;
+    struct guard *guard;
     pid_t pid;
     bool lost;
-    /* The PID namespace of copies that run; 0 while they are held. */
-    uint64_t guarded;
-    /* It is this program's own, so /proc shows it with all namespaces within. */
-    bool has_own;
-    int count;
-    int since_pruned;
-    int descriptors[MOST_HELD];
-} held = {.lock = PTHREAD_MUTEX_INITIALIZER, .channel = -1};
+} held = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The copy itself fails in any case: its source cannot be read. */
 bool is_over(int descriptor, const void *unreadable)
@@ -60,45 +55,98 @@ bool is_over(int descriptor, const void *unreadable)
     return ioctl(descriptor, UFFD_COPY, &copy) != 0 && errno == ESRCH;
 }
 
-static void *unreadable_page(void)
+bool is_userfaultfd(int descriptor)
 {
-    return mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char path[64];
+    char kind[sizeof DESCRIPTOR_KIND] = "";
+    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    ssize_t length = descriptor < 0 ? -1 : readlink(path, kind, sizeof kind - 1);
+    return length > 0 && strcmp(kind, DESCRIPTOR_KIND) == 0;
 }
 
-/* Closes the descriptors of ended processes. */
-static void prune(void)
+void ignore_signals(void)
 {
-    void *unreadable = unreadable_page();
-    int kept = 0;
-    for (int i = 0; i < held.count; i++) {
-        if (unreadable != MAP_FAILED && is_over(held.descriptors[i], unreadable)) {
-            close(held.descriptors[i]);
-        } else {
-            held.descriptors[kept++] = held.descriptors[i];
+    /* Signals of errors in this program, and of its children, are as ever. */
+    static const int kept[] = {SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, SIGCHLD};
+    for (int number = 1; number <= SIGRTMAX; number++) {
+        bool is_kept = false;
+        for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+            is_kept = is_kept || kept[i] == number;
+        }
+        if (!is_kept) {
+            signal(number, SIG_IGN);
         }
     }
-    held.count = kept;
-    held.since_pruned = 0;
-    if (unreadable != MAP_FAILED) {
-        munmap(unreadable, PAGE);
+}
+
+/*
+ * Closes all descriptors but those of copies that live. Returns whether there are any. Nothing here uses memory or locks
+ * of the C library: threads of the process from which this one was made may have had them.
+ */
+static bool keep_living(const void *unreadable)
+{
+    static char names[NAMES_BYTES];
+    bool living = false;
+    int own = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (long got = syscall(SYS_getdents64, own, names, sizeof names); got > 0;
+         got = syscall(SYS_getdents64, own, names, sizeof names)) {
+        for (long at = 0; at < got;) {
+            const struct dirent64 *entry = (const struct dirent64 *)(names + at);
+            at += entry->d_reclen;
+            if (entry->d_name[0] == '.') {
+                continue;
+            }
+            int descriptor = (int)strtol(entry->d_name, NULL, 10);
+            bool lives = is_userfaultfd(descriptor) && !is_over(descriptor, unreadable);
+            living = living || lives;
+            if (!lives && descriptor != own) {
+                close(descriptor);
+            }
+        }
     }
+    close(own);
+    return living;
 }
 
 /* Ends when all copies ended. */
 __attribute__((noreturn)) static void hold(void)
 {
-    while (held.count > 0) {
-        prune();
+    const void *unreadable = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    while (keep_living(unreadable)) {
         sleep_ns(HOLDER_LOOK_NS);
     }
     _exit(0);
+}
+
+/* Kills a process if it is in the guarded namespace. A number may be another process's by now, and a pidfd is not. */
+static bool kill_if_guarded(int proc, pid_t pid)
+{
+    if (held.guard->is_own) {
+        /* No process in the namespace can kill a rank's init, which ends with the last process. */
+        return kill(pid, SIGKILL) == 0;
+    }
+    char path[64];
+    struct stat space;
+    int process = (int)syscall(SYS_pidfd_open, pid, 0);
+    bool old = process < 0 && errno == ENOSYS;
+    snprintf(path, sizeof path, "%d/ns/pid", (int)pid);
+    bool guarded = fstatat(proc, path, &space, 0) == 0 && space.st_ino == held.guard->namespace;
+    bool killed = false;
+    if (guarded && old) {
+        killed = kill(pid, SIGKILL) == 0;
+    } else if (guarded && process >= 0) {
+        killed = syscall(SYS_pidfd_send_signal, process, SIGKILL, NULL, 0) == 0;
+    }
+    if (process >= 0) {
+        close(process);
+    }
+    return killed;
 }
 
 /* Kills the processes of the guarded namespace but this one. Returns whether there were any. */
 static bool kill_guarded(int proc)
 {
     static char names[NAMES_BYTES];
-    char path[64];
     bool found = false;
     lseek(proc, 0, SEEK_SET);
     for (long got = syscall(SYS_getdents64, proc, names, sizeof names); got > 0;
@@ -107,12 +155,8 @@ static bool kill_guarded(int proc)
             const struct dirent64 *entry = (const struct dirent64 *)(names + at);
             at += entry->d_reclen;
             long pid = strtol(entry->d_name, NULL, 10);
-            struct stat space;
-            snprintf(path, sizeof path, "%ld/ns/pid", pid);
-            /* No process in the namespace can kill a rank's init, which ends with the last process. */
-            bool guarded = held.has_own || (fstatat(proc, path, &space, 0) == 0 && space.st_ino == held.guarded);
-            if (pid > 1 && pid != getpid() && guarded) {
-                found = kill((pid_t)pid, SIGKILL) == 0 || found;
+            if (pid > 1 && pid != getpid()) {
+                found = kill_if_guarded(proc, (pid_t)pid) || found;
             }
         }
     }
@@ -123,161 +167,67 @@ static bool kill_guarded(int proc)
 __attribute__((noreturn)) static void end_copies(void)
 {
     int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    openlog("ppmr-pages", LOG_PID, LOG_DAEMON);
-    syslog(LOG_ERR, "the program that fills the memory of a running copy was killed, so the copy is killed, too");
     for (int round = 0; proc >= 0 && round < KILL_ROUNDS && kill_guarded(proc); round++) {
         sleep_ns(HOLDER_LOOK_NS / 10);
     }
+    openlog("ppmr-pages", LOG_PID, LOG_DAEMON);
+    syslog(LOG_ERR, "the program that fills the memory of a running copy ended, so the copy was killed, too");
     hold();
 }
 
-static bool is_held(int descriptor)
+/* Waits until the other process ended. It ends this one when there is nothing more to hold. */
+__attribute__((noreturn)) static void run_holder(pid_t other)
 {
-    for (int i = 0; i < held.count; i++) {
-        if (held.descriptors[i] == descriptor) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Leaves a forked child nothing but the descriptors that it holds, and one more. Safe in a child of a process of threads. */
-static void keep_only(int channel)
-{
-    int none = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int standard = 0; standard <= 2; standard++) {
-        if (none >= 0) {
-            dup2(none, standard);
-        }
-    }
-    long most = sysconf(_SC_OPEN_MAX);
-    for (int descriptor = 3; descriptor < most && descriptor < (1 << 16); descriptor++) {
-        if (descriptor != channel && !is_held(descriptor)) {
-            close(descriptor);
-        }
-    }
+    ignore_signals();
     prctl(PR_SET_NAME, "ppmr-holder");
     /* The image directory must not be kept. */
     if (chdir("/") != 0) {
         _exit(1);
     }
+    while (getppid() == other) {
+        sleep_ns(HOLDER_LOOK_NS);
+    }
+    if (__atomic_load_n(&held.guard->namespace, __ATOMIC_ACQUIRE) != 0) {
+        end_copies();
+    }
+    hold();
 }
 
-ssize_t receive_descriptor(int socket, uint8_t *byte, int *descriptor)
+/*
+ * Makes the holder. It shares the table of descriptors, so that it has each one in the same moment, also that of a child,
+ * which the kernel makes when the report of a fork(2) is read.
+ */
+static bool make_holder(void)
 {
-    struct iovec data = {byte, 1};
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
-    } control;
-    struct msghdr message = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
-    *descriptor = -1;
-    ssize_t got;
-    do {
-        got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    } while (got < 0 && errno == EINTR);
-    /* The sender's credentials may be there, too. */
-    struct cmsghdr *head = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    for (; head != NULL; head = CMSG_NXTHDR(&message, head)) {
-        if (head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof(int))) {
-            memcpy(descriptor, CMSG_DATA(head), sizeof(int));
-        }
+    pid_t other = getpid();
+    pid_t made = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0);
+    if (made == 0) {
+        run_holder(other);
     }
-    return got;
-}
-
-/* The holder collects descriptors until all pages are there, or the other process ended. */
-__attribute__((noreturn)) static void run_holder(int channel)
-{
-    keep_only(channel);
-    for (;;) {
-        uint8_t byte = 0;
-        int descriptor;
-        ssize_t got = receive_descriptor(channel, &byte, &descriptor);
-        if (got > 0 && descriptor >= 0) {
-            if (++held.since_pruned >= PRUNED_AFTER || held.count == MOST_HELD) {
-                prune();
-            }
-            if (held.count == MOST_HELD) {
-                _exit(1);
-            }
-            held.descriptors[held.count++] = descriptor;
-        } else if (got > 0 && (byte == 'g' || byte == 'o')) {
-            held.has_own = byte == 'o';
-            if (recv(channel, &held.guarded, sizeof held.guarded, MSG_WAITALL) != (ssize_t)sizeof held.guarded
-                || send(channel, &byte, 1, MSG_NOSIGNAL) != 1) {
-                _exit(1);
-            }
-        } else if (got > 0) {
-            _exit(byte == 'w' ? 0 : 1);
-        } else if (held.guarded != 0) {
-            end_copies();
-        } else {
-            close(channel);
-            hold();
-        }
-    }
+    held.pid = made;
+    return made > 0;
 }
 
 void start_holder(void)
 {
-    int pair[2];
-    make_pair(pair);
-    held.pid = fork();
-    if (held.pid < 0) {
+    held.guard = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (held.guard == MAP_FAILED || !make_holder()) {
         die("cannot start the holder of the copies' memory");
     }
-    if (held.pid == 0) {
-        close(pair[0]);
-        run_holder(pair[1]);
-    }
-    close(pair[1]);
-    held.channel = pair[0];
-}
-
-void release_held(int descriptor)
-{
-    pthread_mutex_lock(&held.lock);
-    for (int i = 0; i < held.count; i++) {
-        if (held.descriptors[i] == descriptor) {
-            held.descriptors[i] = held.descriptors[--held.count];
-            close(descriptor);
-        }
-    }
-    pthread_mutex_unlock(&held.lock);
 }
 
 void guard_copies(uint64_t namespace_inode, bool is_own)
 {
-    uint8_t byte = is_own ? 'o' : 'g';
-    held.guarded = namespace_inode;
-    held.has_own = is_own;
-    if (send(held.channel, &byte, 1, MSG_NOSIGNAL) != 1
-        || send(held.channel, &namespace_inode, sizeof namespace_inode, MSG_NOSIGNAL) != (ssize_t)sizeof namespace_inode
-        || recv(held.channel, &byte, 1, 0) != 1) {
-        lose_holder();
-        die("the holder of the copies' memory ended");
-    }
+    held.guard->is_own = is_own;
+    __atomic_store_n(&held.guard->namespace, namespace_inode, __ATOMIC_RELEASE);
 }
 
 void restart_holder(void)
 {
-    int pair[2];
-    make_pair(pair);
     pthread_mutex_lock(&held.lock);
-    held.pid = fork();
-    if (held.pid == 0) {
-        close(pair[0]);
-        run_holder(pair[1]);
-    }
-    if (held.pid > 0) {
-        close(held.channel);
-        held.channel = pair[0];
-    }
+    bool made = make_holder();
     pthread_mutex_unlock(&held.lock);
-    close(pair[1]);
-    if (held.pid < 0) {
+    if (!made) {
         /* With this program's end the memory of the copies would become empty. */
         end_copies();
     }
@@ -285,61 +235,44 @@ void restart_holder(void)
 
 void replace_holder(void)
 {
-    if (held.lost && held.count > 0 && fork() == 0) {
-        keep_only(-1);
-        hold();
+    if (held.lost) {
+        (void)make_holder();
     }
 }
 
 pid_t holder_pid(void)
 {
-    return held.pid;
+    pthread_mutex_lock(&held.lock);
+    pid_t pid = held.pid;
+    pthread_mutex_unlock(&held.lock);
+    return pid;
 }
 
 void lose_holder(void)
 {
-    pthread_mutex_lock(&held.lock);
     held.lost = true;
-    pthread_mutex_unlock(&held.lock);
 }
 
 void dismiss_holder(void)
 {
-    if (send(held.channel, "w", 1, MSG_NOSIGNAL) != 1) {
+    /* It is this program's child, which no other thread waits for without noting its end. */
+    if (kill(holder_pid(), SIGKILL) != 0) {
         die("the holder of the copies' memory cannot be ended");
     }
 }
 
-void share_with_holder(int descriptor)
+void close_copies(void)
 {
-    uint8_t byte = 'd';
-    struct iovec data = {&byte, 1};
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control;
-    memset(&control, 0, sizeof control);
-    struct msghdr message = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(head), &descriptor, sizeof(int));
-    pthread_mutex_lock(&held.lock);
-    if (held.count == MOST_HELD) {
-        fail("the copies have more than %d processes while they are filled", (int)MOST_HELD);
+    int table = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *all = table < 0 ? NULL : fdopendir(table);
+    for (struct dirent *entry = all == NULL ? NULL : readdir(all); entry != NULL; entry = readdir(all)) {
+        int descriptor = (int)strtol(entry->d_name, NULL, 10);
+        if (entry->d_name[0] != '.' && is_userfaultfd(descriptor)) {
+            close(descriptor);
+        }
     }
-    held.descriptors[held.count++] = descriptor;
-    ssize_t sent;
-    do {
-        sent = sendmsg(held.channel, &message, MSG_NOSIGNAL);
-    } while (sent < 0 && errno == EINTR);
-    bool guarded = held.guarded != 0;
-    pthread_mutex_unlock(&held.lock);
-    /* A holder that is started again inherits the descriptor. */
-    if (sent != 1 && !guarded) {
-        lose_holder();
-        die("the holder of the copies' memory ended");
+    if (all == NULL) {
+        die("/proc/self/fd cannot be read");
     }
+    closedir(all);
 }

@@ -44,6 +44,7 @@ enum {
     /* Descriptors of this program, beside those of the copies. */
     OTHER_DESCRIPTORS = 64,
     RECORD_TRIES = 100,
+    RECORD_PAUSE_NS = 1000000,
     MOST_EVENTS = 16
 };
 
@@ -445,11 +446,7 @@ static int accept_restore(int listener)
 
 static void require_userfaultfd(int descriptor, int pid)
 {
-    char path[64];
-    char kind[64] = "";
-    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-    ssize_t length = descriptor < 0 ? -1 : readlink(path, kind, sizeof kind - 1);
-    if (length < 0 || strcmp(kind, "anon_inode:[userfaultfd]") != 0) {
+    if (!is_userfaultfd(descriptor)) {
         fail("PID %d of the copy has sent no userfaultfd", pid);
     }
 }
@@ -497,6 +494,32 @@ static void note_namespace(const struct ucred *sender)
     fill.copies = found;
 }
 
+/* Takes a byte with the descriptor that comes with it, or with none. */
+static ssize_t receive_descriptor(int socket, int *descriptor)
+{
+    uint8_t byte = 0;
+    struct iovec data = {&byte, 1};
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+    } control;
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+    *descriptor = -1;
+    ssize_t got;
+    do {
+        got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    } while (got < 0 && errno == EINTR);
+    /* The sender's credentials may be there, too. */
+    struct cmsghdr *head = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    for (; head != NULL; head = CMSG_NXTHDR(&message, head)) {
+        if (head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof(int))) {
+            memcpy(descriptor, CMSG_DATA(head), sizeof(int));
+        }
+    }
+    return got;
+}
+
 /* Receives a number. Process IDs come from the processes of the copy themselves. */
 static ssize_t receive_number(int connection, int32_t *number)
 {
@@ -540,9 +563,8 @@ static bool take_message(int connection)
     if (pid < 0) {
         return true;
     }
-    uint8_t byte;
     int descriptor;
-    if (receive_descriptor(connection, &byte, &descriptor) <= 0) {
+    if (receive_descriptor(connection, &descriptor) <= 0) {
         die("PID %d of the copy has sent no descriptor", pid);
     }
     require_userfaultfd(descriptor, pid);
@@ -554,7 +576,6 @@ static bool take_message(int connection)
         fail("PID %d of the copy %s", pid,
              of == NULL ? "is not in " LIST_NAME : "has registered its memory a second time");
     }
-    share_with_holder(descriptor);
     int flags = fcntl(descriptor, F_GETFL);
     if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) != 0) {
         die("the userfaultfd of PID %d cannot be used", pid);
@@ -627,8 +648,14 @@ static void record_filling(void)
         struct stat named;
         struct stat locked;
         int file = openat(fill.records, fill.record, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (file < 0 || flock(file, LOCK_EX) != 0 || fcntl(file, F_SETLK, &whole) != 0 || fstat(file, &locked) != 0) {
+        if (file < 0 || flock(file, LOCK_EX) != 0 || fstat(file, &locked) != 0) {
             break;
+        }
+        if (fcntl(file, F_SETLK, &whole) != 0) {
+            /* A service looks at it in this moment. */
+            close(file);
+            sleep_ns(RECORD_PAUSE_NS);
+            continue;
         }
         if (fstatat(fill.records, fill.record, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == locked.st_ino) {
             return;
@@ -650,6 +677,7 @@ static void report_ready(int front)
         die("cannot leave the image directory");
     }
     fill_wiped();
+    ignore_signals();
     guard_copies(fill.copies, !fill.apart);
     let_run();
     __atomic_store_n(&fill.ready, true, __ATOMIC_RELEASE);
@@ -841,6 +869,8 @@ static int fill_copies(const struct target_orders *orders, int front, char **res
     serve(listener, front);
     end_holder();
     if (fill.ready) {
+        /* A source looks at the copies' memory as soon as the record is gone. */
+        close_copies();
         unlinkat(fill.records, fill.record, 0);
     }
     return 0;
