@@ -119,6 +119,22 @@ static void add_lazy(struct pages *pages, struct mappings *mappings, uint64_t ad
     }
 }
 
+static void list_mappings(struct pages *pages, struct bytes *memory_map, const char *name)
+{
+    struct mappings mappings;
+    open_mappings(&mappings, memory_map, name);
+    while (next_mapping(&mappings)) {
+        if (!mappings.now.lazy) {
+            continue;
+        }
+        if (pages->mapping_count == pages->mapping_room) {
+            pages->mapping_room = pages->mapping_room == 0 ? 64 : 2 * pages->mapping_room;
+            pages->mappings = enlarge(pages->mappings, pages->mapping_room, sizeof *pages->mappings);
+        }
+        pages->mappings[pages->mapping_count++] = (struct mapped_range){mappings.now.start, mappings.now.end};
+    }
+}
+
 void read_maps(struct pages *pages, struct bytes *image, const char *name, struct bytes *memory_map,
                const char *memory_name)
 {
@@ -127,6 +143,7 @@ void read_maps(struct pages *pages, struct bytes *image, const char *name, struc
     if (image->length < IMAGE_HEAD_BYTES || !next_message(image, &offset, name, &message)) {
         fail("%s has no head", name);
     }
+    list_mappings(pages, memory_map, memory_name);
     struct mappings mappings;
     open_mappings(&mappings, memory_map, memory_name);
     uint64_t behind = 0;

@@ -19,12 +19,21 @@ struct run {
     bool wiped;
 };
 
+struct mapped_range {
+    uint64_t start;
+    uint64_t end;
+};
+
 struct pages {
     int pid;
     /* By address, as the page map has them. */
     struct run *runs;
     size_t run_count;
     size_t run_room;
+    /* The mappings that may have lazy pages, by address: restored processes register them. */
+    struct mapped_range *mappings;
+    size_t mapping_count;
+    size_t mapping_room;
     uint64_t total;
     /* The position of the order of all pages in this process. */
     size_t at_run;

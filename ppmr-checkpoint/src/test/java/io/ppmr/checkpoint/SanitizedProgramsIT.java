@@ -40,6 +40,7 @@ class SanitizedProgramsIT {
         make("main", "all");
         make("test", "all");
         make("test", base.resolve("pages-fuzz").toString());
+        make("test", base.resolve("report-orders").toString());
     }
 
     private static void make(String part, String target) throws CheckpointException {
@@ -174,6 +175,21 @@ class SanitizedProgramsIT {
     void shouldTakeOrRefuseByASentenceWhenManyImagesListsAndQuestionsAreDamaged() throws Exception {
         Command.CommandResult result =
                 CommandStarter.call(List.of(base.resolve("pages-fuzz").toString(), "1000000"), Duration.ofMinutes(20));
+        assertEquals(0, result.exitCode(), result.output());
+        System.out.println(result.output());
+    }
+
+    @Test
+    void shouldKnowTheMissingPagesOfACopyInEveryOrderOfItsReports() throws Exception {
+        System.out.println(run("report-orders", "600"));
+    }
+
+    @Test
+    @Tag("soak")
+    @Timeout(1200)
+    void shouldKnowTheMissingPagesOfACopyInManyOrdersOfItsReports() throws Exception {
+        Command.CommandResult result = CommandStarter.call(
+                List.of(base.resolve("report-orders").toString(), "20000", "100000"), Duration.ofMinutes(20));
         assertEquals(0, result.exitCode(), result.output());
         System.out.println(result.output());
     }
