@@ -658,6 +658,10 @@ static void record_filling(void)
             continue;
         }
         if (fstatat(fill.records, fill.record, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == locked.st_ino) {
+            /* The memory that the copies and the store may need until all pages are there. */
+            if (ftruncate(file, 0) != 0 || dprintf(file, "%" PRIu64 "\n", pages_left() * PAGE) < 0) {
+                break;
+            }
             return;
         }
         /* It was taken for one of an ended program, and removed. */

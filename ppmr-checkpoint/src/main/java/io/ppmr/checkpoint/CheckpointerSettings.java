@@ -128,8 +128,8 @@ public sealed interface CheckpointerSettings {
                     doc = "criu, at a target: whether a copy whose memory was copied while the job computed may run"
                             + " before all of it is in place. Pages that it needs come first. If the program that"
                             + " fills it is killed before, the copy is killed, too; and processes that it forks"
-                            + " before share no memory with it that was missing then. A copy that belongs to root is"
-                            + " always held until it is whole",
+                            + " before share no memory with it that was missing then. A copy that belongs to root, and"
+                            + " every copy on a kernel before Linux 6.18, is always held until it is whole",
                     example = "true")
             boolean fillBehind) {
         public CriuKeys {

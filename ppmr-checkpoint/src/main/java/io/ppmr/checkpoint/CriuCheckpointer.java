@@ -747,9 +747,19 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                 .start(name, command, user);
     }
 
-    /** Returns true if the copy may run before it is whole. Root's jobs could kill the programs that fill it. */
     private boolean fillsBehind(RestartTask task) {
-        return isPrecopied() && settings.keys().fillBehind() && task.user().uid() != 0;
+        return isPrecopied()
+                && settings.keys().fillBehind()
+                && mayRunBeforeItIsWhole(task.user(), KernelFeatures.here().release());
+    }
+
+    /**
+     * Returns true if a user's copy may run before it is whole. Root's jobs could kill the programs that fill it.
+     * Kernels before Linux 6.18 report moves of memory in another way: with another length, and in another order.
+     * Before Linux 5.15 they also forget that a second change is under way.
+     */
+    static boolean mayRunBeforeItIsWhole(JobUser user, String kernel) {
+        return user.uid() != 0 && compare(kernel, 6, 18) >= 0;
     }
 
     /**

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -99,5 +100,13 @@ class CheckpointerSettingsTest {
         Availability availability =
                 CheckpointerSettings.Blcr.installed().create("blcr", PROGRAMS).probe();
         assertTrue(availability.detail().contains("ppmr-launch"), availability.toString());
+    }
+
+    @Test
+    void shouldHoldACopyUntilItIsWholeWhenItIsRootsOrTheKernelReportsMovesInAnotherWay() {
+        JobUser user = new JobUser(1000, 1000);
+        assertTrue(CriuCheckpointer.mayRunBeforeItIsWhole(user, "6.18.0-1-amd64"));
+        assertFalse(CriuCheckpointer.mayRunBeforeItIsWhole(user, "6.12.43+deb13-amd64"));
+        assertFalse(CriuCheckpointer.mayRunBeforeItIsWhole(new JobUser(0, 0), "6.18.0-1-amd64"));
     }
 }

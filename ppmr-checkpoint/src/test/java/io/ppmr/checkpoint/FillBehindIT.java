@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.linux.Command;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -35,6 +36,8 @@ class FillBehindIT {
         NOTHING,
         FILLER,
         OUTSIDE_FILLER,
+        /** Both get SIGTERM, as all processes of a unit that is stopped do. */
+        TERMINATED,
         HOLDER
     }
 
@@ -58,6 +61,12 @@ class FillBehindIT {
     @Test
     void shouldEndTheCopyAndNeverRunItOnZerosWhenTheFillerIsKilledMeanwhile() throws Exception {
         move(1, 200, 300, Victim.FILLER);
+    }
+
+    /** A copy that handles the signal computes until it ends, with its own pages. */
+    @Test
+    void shouldGiveARunningCopyEachPageWhenItsUnitIsStopped() throws Exception {
+        move(1, 200, 300, Victim.TERMINATED);
     }
 
     /** No other process of the node is killed. */
@@ -110,8 +119,16 @@ class FillBehindIT {
                 assertEquals("0", copy.status(), () -> arguments + ": " + RoundTool.text(own.resolve("target.log")));
                 List<Long> fillers = copy.fillers();
                 copy.release(originals);
+                long leftBytes = FillingCopies.leftBytes();
                 boolean behind = isAlive(fillers.get(0));
-                if (victim != Victim.NOTHING) {
+                assertTrue(!behind || leftBytes > 0, "a copy that is filled counts when memory is promised");
+                if (victim == Victim.TERMINATED) {
+                    for (long filler : fillers) {
+                        Command.of(List.of("kill", "-TERM", Long.toString(filler)))
+                                .run(RoundTool.LIMIT);
+                    }
+                    assertTrue(!behind || isAlive(fillers.get(1)), "the holder ignores SIGTERM");
+                } else if (victim != Victim.NOTHING) {
                     kill(fillers.get(victim == Victim.HOLDER ? 1 : 0));
                 }
                 if ((victim == Victim.FILLER || victim == Victim.OUTSIDE_FILLER) && behind) {

@@ -3,6 +3,7 @@ package io.ppmr.migration.target;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.RestartNeeds;
 import io.ppmr.checkpoint.Checkpointer.StreamedForm;
+import io.ppmr.checkpoint.FillingCopies;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.fuse.MountException;
 import io.ppmr.linux.Accounts;
@@ -94,8 +95,10 @@ final class Admission {
          *
          * @param node the node's facts
          * @param underWay the migrations that arrive now
+         * @param fillingBytes memory that copies may still need which run before they are whole
          */
-        static AvailableRoom of(NodeFacts node, TargetSettings settings, Collection<ArrivalAccount> underWay) {
+        static AvailableRoom of(
+                NodeFacts node, TargetSettings settings, Collection<ArrivalAccount> underWay, long fillingBytes) {
             Path directory = settings.transfer().stagingDirectory();
             boolean inMemory = false;
             long freeBytes = 0;
@@ -111,8 +114,9 @@ final class Admission {
                     .sum();
             boolean takesMemory = inMemory;
             long promisedBytes = underWay.stream()
-                    .mapToLong(incoming -> incoming.promisedMemoryBytes(takesMemory))
-                    .sum();
+                            .mapToLong(incoming -> incoming.promisedMemoryBytes(takesMemory))
+                            .sum()
+                    + fillingBytes;
             long limitBytes = node.stagingBytes();
             long leftBytes = Math.max(0, freeBytes - promisedStagingBytes);
             String why = leftBytes >= limitBytes
@@ -142,7 +146,7 @@ final class Admission {
                 || !(received.message() instanceof Introduce introduce)) {
             return Optional.empty();
         }
-        AvailableRoom left = AvailableRoom.of(node.get(), settings, underWay);
+        AvailableRoom left = AvailableRoom.of(node.get(), settings, underWay, FillingCopies.leftBytes());
         NodeFacts here = left.node();
         List<Finding> findings = new ArrayList<>(tool(introduce.job(), here));
         JobFacts job = introduce.job();

@@ -68,7 +68,7 @@ class AvailableRoomTest {
 
     @Test
     void shouldHaveWhatIsConfiguredWhenNothingElseLimitsIt() {
-        AvailableRoom room = AvailableRoom.of(node(MIB), settings(directory), List.of());
+        AvailableRoom room = AvailableRoom.of(node(MIB), settings(directory), List.of(), 0);
         assertEquals(MIB, room.node().stagingBytes());
         assertEquals("", room.room().whyStagingIsSmall());
         assertEquals(0, room.room().promisedBytes());
@@ -76,7 +76,7 @@ class AvailableRoomTest {
 
     @Test
     void shouldHaveNoMoreThanIsFreeWhenMoreIsConfigured() {
-        AvailableRoom room = AvailableRoom.of(node(Long.MAX_VALUE / 2), settings(directory), List.of());
+        AvailableRoom room = AvailableRoom.of(node(Long.MAX_VALUE / 2), settings(directory), List.of(), 0);
         assertTrue(
                 room.node().stagingBytes() < Long.MAX_VALUE / 4,
                 () -> "" + room.node().stagingBytes());
@@ -85,7 +85,7 @@ class AvailableRoomTest {
 
     @Test
     void shouldHaveNoRoomWhenThereIsNoPlaceForStaging() {
-        AvailableRoom room = AvailableRoom.of(node(MIB), settings(directory.resolve("none")), List.of());
+        AvailableRoom room = AvailableRoom.of(node(MIB), settings(directory.resolve("none")), List.of(), 0);
         assertEquals(0, room.node().stagingBytes());
         assertTrue(room.room().whyStagingIsSmall().contains("has 0 MiB left"), room.toString());
     }
@@ -93,17 +93,24 @@ class AvailableRoomTest {
     @Test
     void shouldLeaveToOthersWhatTheyWillTake() {
         long much = Long.MAX_VALUE / 8;
-        AvailableRoom streamed = AvailableRoom.of(node(0), settings(directory), List.of(incoming(7 * MIB, false)));
+        AvailableRoom streamed = AvailableRoom.of(node(0), settings(directory), List.of(incoming(7 * MIB, false)), 0);
         assertEquals(7 * MIB, streamed.room().promisedBytes());
-        AvailableRoom retained = AvailableRoom.of(node(MIB), settings(directory), List.of(incoming(much, true)));
+        AvailableRoom retained = AvailableRoom.of(node(MIB), settings(directory), List.of(incoming(much, true)), 0);
         assertEquals(0, retained.node().stagingBytes());
         assertTrue(
                 retained.room().whyStagingIsSmall().contains("MiB are for migrations under way"), retained.toString());
     }
 
+    /** Their pages are there twice for a time. */
+    @Test
+    void shouldLeaveToCopiesThatAreFilledWhatTheyMayNeed() {
+        AvailableRoom room = AvailableRoom.of(node(0), settings(directory), List.of(incoming(7 * MIB, false)), 5 * MIB);
+        assertEquals(12 * MIB, room.room().promisedBytes());
+    }
+
     @Test
     void shouldCountAnImageAsMemoryWhereStagingIsInMemory() {
-        AvailableRoom room = AvailableRoom.of(node(0), settings(Path.of("/dev/shm")), List.of(incoming(MIB, true)));
+        AvailableRoom room = AvailableRoom.of(node(0), settings(Path.of("/dev/shm")), List.of(incoming(MIB, true)), 0);
         assertTrue(room.room().stagingInMemory());
         // Its ranks, its image, and one leaf of that image's map.
         assertEquals(2 * MIB + 1024, room.room().promisedBytes());
