@@ -734,12 +734,26 @@ static int copy_pages(struct model *of, uint64_t to, const uint64_t *from, uint6
     return done == count ? 0 : -1;
 }
 
+/* The thread that reads reports comes between the look at the map and the copy, unless the lock of the process forbids it. */
+static void read_between(int descriptor)
+{
+    for (struct filling *of = next_filling(NULL); of != NULL; of = next_filling(of)) {
+        if (descriptor_of(of) == descriptor && draw(4) == 0 && pthread_rwlock_trywrlock(&of->lock) == 0) {
+            pthread_rwlock_unlock(&of->lock);
+            take_reports(of);
+        }
+    }
+}
+
 static int model_ioctl(int descriptor, unsigned long request, void *argument)
 {
     struct model *of = model_of(descriptor);
     step_some();
     if (request == UFFD_COPY) {
         struct uffd_copy *copy = argument;
+        if ((const void *)(uintptr_t)copy->from != all.unreadable) {
+            read_between(descriptor);
+        }
         return copy_pages(of, copy->to, (const uint64_t *)(uintptr_t)copy->from, copy->length, &copy->copied);
     }
     if (request == UFFD_ZERO) {
