@@ -1,6 +1,7 @@
 package io.ppmr.cli;
 
 import io.ppmr.protocol.data.Frame;
+import io.ppmr.transaction.journal.MappedJournal;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.Properties;
@@ -24,11 +25,11 @@ public final class BuildVersion {
         return built;
     }
 
-    /** Returns version, commit and protocol in one line. */
+    /** Returns version, commit, protocol and journal in one line. */
     static String text() throws IOException {
         Properties built = properties();
         String commit = built.getProperty("commit", "");
         return "ppmr " + built.getProperty("version") + (commit.isEmpty() ? "" : " (" + commit + ")") + ", protocol "
-                + Frame.VERSION;
+                + Frame.VERSION + ", journal " + MappedJournal.VERSION;
     }
 }

@@ -47,7 +47,7 @@ final class JournalLayout {
      * {@link TransactionRecord.RecordedClock#BOOT}. Otherwise it is equal.
      */
     static byte[] magic() {
-        return "PPMRJRN2".getBytes(StandardCharsets.US_ASCII);
+        return ("PPMRJRN" + MappedJournal.VERSION).getBytes(StandardCharsets.US_ASCII);
     }
 
     static byte[] frame(TransactionJournal.JournalEntry entry, boolean synced) {
@@ -144,7 +144,8 @@ final class JournalLayout {
         }
         if (file[version] != magic[version] && file[version] != FIRST_VERSION) {
             throw new IOException("the journal " + path + " is of version '" + (char) file[version]
-                    + "', and this release reads versions 1 and 2; start the release that wrote it, or move it away to"
+                    + "', and this release reads versions 1 and " + MappedJournal.VERSION
+                    + "; start the release that wrote it, or move it away to"
                     + " start again when none of its migrations is open");
         }
     }

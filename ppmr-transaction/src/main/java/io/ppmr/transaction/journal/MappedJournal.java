@@ -30,6 +30,9 @@ public final class MappedJournal implements TransactionJournal {
     /** The journal's name in its folder. */
     public static final String FILE_NAME = "journal";
 
+    /** The version of the journals that this release writes. It has one digit. */
+    public static final int VERSION = 2;
+
     private static final long FILE_BYTES = 4L * 1024 * 1024;
     private static final Duration KEEP_ENDS = Duration.ofDays(30);
     private static final int KEEP_FILES = 16;
