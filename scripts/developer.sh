@@ -45,6 +45,10 @@ developer_command() {
         esac
         if [ ${#left_out[@]} -eq 0 ]; then say "everything is here"; fi
         ;;
+    package)
+        [ $# -eq 0 ] || fail "package takes no argument: '$1'"
+        make_packages
+        ;;
     guest)
         guest "$@"
         ;;
@@ -131,6 +135,17 @@ Examples:
   ./ppmr setup --all
 TEXT
         ;;
+    package)
+        cat <<'TEXT'
+Usage: ./ppmr package
+Builds, and makes the packages for Debian and for distributions with rpm.
+It installs the build tools if they are missing, and prints the files that it made.
+
+Examples:
+  ./ppmr package
+  apt install ./ppmr-product/target/ppmr_*.deb
+TEXT
+        ;;
     guest)
         guest_usage
         exit 0
@@ -158,4 +173,25 @@ TEXT
     esac
     printf '\nExit codes: 0 done, 1 an error\n'
     exit 0
+}
+
+# make_packages: both packages of this commit. SOURCE_DATE_EPOCH goes before the commit's time. The natives of the build have
+# to be there, RDMA too: a package without it would be another one.
+make_packages() {
+    local seconds=${SOURCE_DATE_EPOCH:-} time
+    require_build_tools
+    install_packages "${rdma_build_packages[@]}" || true
+    [ -n "$seconds" ] || seconds=$(git -C "$PPMR_HOME" log -1 --format=%ct 2>/dev/null) ||
+        fail "the time of the commit is unknown. Remedy: build in a clone of the repository, or set SOURCE_DATE_EPOCH"
+    time=$(date -u -d "@$seconds" +%Y-%m-%dT%H:%M:%SZ)
+    lock_tree
+    say "building the packages"
+    rm -rf "${PPMR_HOME:?}/ppmr-product/target/jars" "$PPMR_HOME"/ppmr-product/target/*.deb "$PPMR_HOME"/ppmr-product/target/*.rpm
+    maven_quiet pre-integration-test -pl ppmr-product -am -Dmaven.test.skip=true -Dspotless.check.skip=true -Dcheckstyle.skip=true \
+        "-Dproject.build.outputTimestamp=$time" -Dppmr.skipPackages=false \
+        "-Dppmr.commit=$(git -C "$PPMR_HOME" rev-parse --short=8 HEAD 2>/dev/null || true)"
+    unlock_tree
+    [ -e "$PPMR_HOME/ppmr-transport-rdma/target/native/libdisni.so" ] ||
+        leave_out "RDMA, because its headers are missing (apt-get install ${rdma_build_packages[*]}, ./ppmr clean, ./ppmr package)"
+    ls "$PPMR_HOME"/ppmr-product/target/*.deb "$PPMR_HOME"/ppmr-product/target/*.rpm
 }

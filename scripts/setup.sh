@@ -31,6 +31,10 @@ pod_test_services=(redis-server)
 # The name service's cache, of which a test runs a daemon of its own in a node.
 name_cache_packages=(nscd)
 
+# What reads the package for rpm; what looks for mistakes in both.
+package_test_packages=(rpm)
+package_check_packages=(lintian rpmlint)
+
 # The shell whose completion a test tries; the other is bash.
 shell_packages=(zsh)
 
@@ -52,6 +56,20 @@ find_jdk() {
         fi
     done
     return 1
+}
+
+# find_java: prints the folder of a Java runtime of version 17 or newer, the oldest of them. No compiler is needed to run.
+find_java() {
+    local folder version found='' best=
+    for folder in "${JAVA_HOME:-}" /usr/lib/jvm/*; do
+        if [ ! -x "$folder/bin/java" ] || [ ! -r "$folder/release" ]; then continue; fi
+        version=$(sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$folder/release")
+        if [ "${version:-0}" -ge 17 ] && { [ -z "$best" ] || [ "$version" -lt "$best" ]; }; then
+            best=$version
+            found=$folder
+        fi
+    done
+    [ -n "$found" ] && printf '%s\n' "$found"
 }
 
 package_installed() {
@@ -298,10 +316,10 @@ set_up_tests() {
     # The guest boots the machine's own systemd.
     [ -x /lib/systemd/systemd ] || install_packages systemd dbus || true
     install_packages "${pod_test_packages[@]}" "${rdma_test_packages[@]}" "${guest_packages[@]}" "${stress_packages[@]}" \
-        "${pod_packages[@]}" "${mpi_packages[@]}" || true
+        "${pod_packages[@]}" "${mpi_packages[@]}" "${package_test_packages[@]}" || true
     if $1; then
         install_without_services nscd -- "${name_cache_packages[@]}" || true
-        install_packages "${shell_packages[@]}" || true
+        install_packages "${shell_packages[@]}" "${package_check_packages[@]}" || true
         set_up_bench
         set_up_jdk25
     fi

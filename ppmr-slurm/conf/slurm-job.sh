@@ -8,7 +8,7 @@
 
 # A signal that comes before slurm-run listens must not kill it.
 trap '' USR2
-/opt/ppmr/ppmr slurm-run --checkpointer criu -- ./solver input.dat &
+ppmr slurm-run --checkpointer criu -- ./solver input.dat &
 run=$!
 
 # In the background, because a shell runs a trap only when a foreground command ends. A trap also ends "wait",

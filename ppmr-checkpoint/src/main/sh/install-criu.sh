@@ -9,21 +9,36 @@
 # DIR/root. Nothing is installed; CRIU is started through the dynamic loader that came with it, so the system's C
 # library stays as it is. Signatures are checked with the machine's own archive keyring, which must know the suite's key.
 #
-# usage: install-criu.sh DIR [SUITE]        with SUITE that one's package is taken, whatever its version
+# usage: install-criu.sh DIR [SUITE]          with SUITE that one's package is taken, whatever its version
+#        install-criu.sh DIR --download-only  puts the packages into DIR, with their hashes (SHA256SUMS), and unpacks nothing
+#        install-criu.sh DIR --from FILE...   takes such packages, or all of a folder; nothing is downloaded
 # A second call with the same DIR downloads nothing.
 set -eu
 
 die() { echo "install-criu.sh: $*" >&2; exit 1; }
 
-[ $# -ge 1 ] && [ $# -le 2 ] || die "usage: install-criu.sh DIR [SUITE]"
+usage="usage: install-criu.sh DIR [SUITE | --download-only | --from FILE...]"
+[ $# -ge 1 ] || die "$usage"
 asked=${2:-any}
-for tool in apt-get apt-cache dpkg dpkg-deb awk sed flock; do
+tools="apt-get apt-cache dpkg"
+case $asked in
+    --from)
+        [ $# -ge 3 ] || die "$usage"
+        tools=
+        ;;
+    *) [ $# -le 2 ] || die "$usage" ;;
+esac
+for tool in $tools dpkg-deb awk sed flock sha256sum; do
     command -v "$tool" >/dev/null 2>&1 || die "$tool is missing; this works on Debian only. Remedy: give the configuration a CRIU 4 that is installed otherwise"
 done
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)
 root=$dir/root
-arch=$(dpkg --print-architecture)
+arch=$(uname -m)
+case $arch in
+    x86_64) arch=amd64 ;;
+    aarch64) arch=arm64 ;;
+esac
 case $arch in
     amd64) loader=lib64/ld-linux-x86-64.so.2 triplet=x86_64-linux-gnu ;;
     arm64) loader=lib/ld-linux-aarch64.so.1 triplet=aarch64-linux-gnu ;;
@@ -35,6 +50,7 @@ print_prefix() {
 }
 
 print_complete() {
+    case $asked in --*) return 0 ;; esac
     if [ -f "$dir/complete" ] && [ "$(cat "$dir/complete")" = "$asked" ] && [ -x "$root/usr/sbin/criu" ]; then
         print_prefix
         exit 0
@@ -46,24 +62,89 @@ exec 9>"$dir/lock"
 flock -w 600 9 || die "another call has worked in $dir for 10 minutes. Remedy: end it and call again"
 print_complete
 
+# The packages of CRIU that were tested: architecture, version, hash.
+tested="amd64 4.2.1 4039578de7dd6480964754c1348416f0f0658fba3eadaa918bfe43e9a5fb9b04
+amd64 4.1.1 f3120d90b37d893879213d799c83696d6175ac8df3dc290e4e6c1fd0d2c2f82f"
+
+hash_of() { sha256sum <"$1" | cut -d " " -f 1; }
+
+# is_tested FILE: whether a file is one of them, whatever its name.
+is_tested() { printf '%s\n' "$tested" | grep -q "^$arch [^ ]* $(hash_of "$1")\$"; }
+
+# unpack FILE...: puts packages into the root, and tries the CRIU there. Ends the shell where it fails.
+unpack() {
+    rm -rf "$root.new"
+    mkdir -p "$root.new"
+    for deb in "$@"; do
+        dpkg-deb --extract "$deb" "$root.new" || die "$deb cannot be unpacked. Remedy: remove it and repeat"
+    done
+    # Since Debian 13 the top-level lib directories are links that another package makes.
+    for link in lib lib64; do
+        if [ ! -e "$root.new/$link" ] && [ -d "$root.new/usr/$link" ]; then
+            ln -s "usr/$link" "$root.new/$link"
+        fi
+    done
+    rm -rf "$dir/complete" "$root"
+    mv "$root.new" "$root"
+    # shellcheck disable=SC2046
+    $(print_prefix) --version >> "$log" 2>&1 || { tail -n 20 "$log" >&2; die "the unpacked criu does not start (see $log)"; }
+}
+
+log=$dir/install.log
+if [ "$asked" = --from ]; then
+    shift 2
+    : > "$log"
+    mkdir -p "$dir/debs"
+    rm -f "$dir"/debs/*.deb
+    again="Remedy: make the folder with ppmr install-criu --download-only DIR on a machine with a mirror, and copy all of it"
+    found=none
+    for given in "$@"; do
+        [ -e "$given" ] || die "$given does not exist. $again"
+        if [ -d "$given" ]; then set -- "$given"/*.deb; else set -- "$given"; fi
+        for file in "$@"; do
+            [ -f "$file" ] || die "$file is no package. $again"
+            # The copy is checked and unpacked: the file itself can change after the check.
+            cp "$file" "$dir/debs/"
+            copy=$dir/debs/${file##*/}
+            case ${file##*/} in
+                criu_*)
+                    is_tested "$copy" || die "$file is not a CRIU that was tested: its SHA-256 is $(hash_of "$copy"). $again"
+                    found=criu
+                    ;;
+                *)
+                    sums=$(dirname "$file")/SHA256SUMS
+                    [ -f "$sums" ] || die "there is no $sums, by which $file is known. $again"
+                    grep -qxF "$(hash_of "$copy")  ${file##*/}" "$sums" || die "$file is not the file that $sums names. $again"
+                    ;;
+            esac
+        done
+    done
+    [ "$found" = criu ] || die "no package of CRIU is among these files. $again"
+    unpack "$dir"/debs/*.deb
+    echo any > "$dir/complete"
+    print_prefix
+    exit 0
+fi
+
 codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
 [ -n "$codename" ] || die "/etc/os-release names no VERSION_CODENAME, so no source can be derived"
 
 # The private apt state: lists and package cache survive a repeated call.
 state=$dir/apt
-mkdir -p "$state/etc/sources.list.d" "$state/etc/preferences.d" "$state/lists/partial" "$state/cache/archives/partial" "$dir/debs"
+debs=$dir/debs
+if [ "$asked" = --download-only ]; then
+    # DIR keeps the packages alone.
+    state=$(mktemp -d)
+    log=$state/log
+    debs=$dir
+    trap 'rm -rf "$state" "$dir/lock"' EXIT
+fi
+mkdir -p "$state/etc/sources.list.d" "$state/etc/preferences.d" "$state/lists/partial" "$state/cache/archives/partial" "$debs"
 : > "$state/status"
 
-# The packages that were tested, by architecture.
-tested() {
-    case $1 in
-        amd64) echo 4039578de7dd6480964754c1348416f0f0658fba3eadaa918bfe43e9a5fb9b04 ;;
-        *) echo unknown ;;
-    esac
-}
-
-# install_from SUITE [tested]: with "tested" no package but the one that was tested is taken. Ends the shell where it fails.
-install_from() {
+# fetch SUITE [any]: downloads the packages of a suite; without "any" no CRIU is taken but one that was tested. Ends the
+# shell where it fails.
+fetch() {
     suite=$1
     # Of each source that has the machine's own release suite, a copy for the newer suite. Both source formats are read.
     found=0
@@ -112,7 +193,6 @@ install_from() {
             -o APT::Sandbox::User="$(id -un)" -o APT::Get::List-Cleanup=0 -o APT::Install-Recommends=0 -o Debug::NoLocking=1 "$@"
 }
 
-log=$dir/install.log
 apt_private apt-get update > "$log" 2>&1 || {
     tail -n 20 "$log" >&2
     die "apt cannot read the suite $suite (see $log). Remedy: check the network; a signature error means that the archive keyring is too old: upgrade the package debian-archive-keyring"
@@ -133,48 +213,40 @@ for package in $packages; do
         criu | libc6 | libgcc-s1 | lib*) case $package in *python* | *perl*) ;; *) wanted="$wanted $package" ;; esac ;;
     esac
 done
-rm -f "$dir"/debs/*.deb
-(cd "$dir/debs" && apt_private apt-get download $wanted >> "$log" 2>&1) || {
+rm -f "$debs"/*.deb
+(cd "$debs" && apt_private apt-get download $wanted >> "$log" 2>&1) || {
     tail -n 20 "$log" >&2
     die "downloading$wanted failed (see $log). Remedy: check the network and repeat"
 }
-if [ "${2:-}" = tested ]; then
-    [ "$(cat "$dir"/debs/criu_*.deb | sha256sum | cut -d " " -f 1)" = "$(tested "$arch")" ] ||
-        die "the suite $suite has $(cd "$dir/debs" && echo criu_*.deb), which is not the package that was tested"
+if [ "${2:-}" != any ]; then
+    for file in "$debs"/criu_*.deb; do
+        is_tested "$file" || die "the suite $suite has ${file##*/}, which is not the package that was tested"
+    done
 fi
-rm -rf "$root.new"
-mkdir -p "$root.new"
-for deb in "$dir"/debs/*.deb; do
-    dpkg-deb --extract "$deb" "$root.new" || die "$deb cannot be unpacked. Remedy: remove it and repeat"
-done
-
-# Since Debian 13 the top-level lib directories are links that another package makes.
-for link in lib lib64; do
-    if [ ! -e "$root.new/$link" ] && [ -d "$root.new/usr/$link" ]; then
-        ln -s "usr/$link" "$root.new/$link"
-    fi
-done
-rm -rf "$dir/complete" "$root"
-mv "$root.new" "$root"
-# shellcheck disable=SC2046
-$(print_prefix) --version >> "$log" 2>&1 || { tail -n 20 "$log" >&2; die "the unpacked criu does not start (see $log)"; }
 }
 
-if [ "$asked" = any ]; then
+if [ "$asked" = any ] || [ "$asked" = --download-only ]; then
     # In a shell of its own, since it may fail; "set -e" does not hold in a list that goes on when it does.
     set +e
     (
+        trap - EXIT
         set -e
-        install_from forky tested
+        fetch forky
     )
     tried=$?
     set -e
     if [ "$tried" -ne 0 ]; then
         echo "install-criu.sh: taking CRIU 4.1.1 of the suite trixie instead" >&2
-        install_from trixie
+        fetch trixie
     fi
 else
-    install_from "$asked"
+    fetch "$asked" any
 fi
+if [ "$asked" = --download-only ]; then
+    (cd "$debs" && sha256sum ./*.deb | sed 's# \./# #' > SHA256SUMS)
+    printf '%s\n' "$debs"/*.deb
+    exit 0
+fi
+unpack "$debs"/*.deb
 echo "$asked" > "$dir/complete"
 print_prefix

@@ -4,13 +4,14 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
-/** Finds the script that installs CRIU, and a CRIU that it has installed, for remedies that can be typed. */
-final class CriuInstaller {
-    /** The directory that the remedy proposes, and that is looked into. */
-    private static final Path USUAL = Path.of("/var/lib/ppmr/criu");
+/** Finds the script that installs CRIU, and a CRIU that it has installed, for commands and remedies. */
+public final class CriuInstaller {
+    /** The directory to which CRIU is installed by default, and that is looked into. */
+    public static final Path USUAL = Path.of("/var/lib/ppmr/criu");
 
     private static final List<String> SCRIPTS =
             List.of("scripts/install-criu.sh", "ppmr-checkpoint/src/main/sh/install-criu.sh");
@@ -24,14 +25,16 @@ final class CriuInstaller {
             return "write this into [checkpointers.criu]: program = ["
                     + words.stream().map(word -> '"' + word + '"').collect(Collectors.joining(", ")) + "]";
         }
-        String home = environment.getOrDefault("PPMR_HOME", "/opt/ppmr");
-        String script = SCRIPTS.stream()
-                .map(name -> Path.of(home, name))
-                .filter(Files::exists)
-                .findFirst()
-                .map(Path::toString)
-                .orElse(home + "/" + SCRIPTS.get(0));
-        return "run " + script + " " + USUAL + ", then ppmr doctor again: it prints the line of the configuration";
+        return "run ppmr install-criu, then ppmr doctor again: it prints the line of the configuration";
+    }
+
+    /**
+     * Returns the script that installs CRIU.
+     *
+     * @param home the tree of ppmr
+     */
+    public static Optional<Path> script(Path home) {
+        return SCRIPTS.stream().map(home::resolve).filter(Files::exists).findFirst();
     }
 
     /** The words that start an installed CRIU; empty if there is none. */

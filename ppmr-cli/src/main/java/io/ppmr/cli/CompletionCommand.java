@@ -11,7 +11,7 @@ import picocli.CommandLine.Spec;
         name = "completion",
         description = {
             "Prints a script for a shell, which then completes commands and options of ppmr.",
-            "ppmr install puts both scripts in place."
+            "The package and ppmr install put both scripts in place."
         },
         mixinStandardHelpOptions = true)
 final class CompletionCommand implements Runnable {

@@ -8,6 +8,7 @@ import io.ppmr.daemon.log.ServiceLog;
 import io.ppmr.daemon.part.InstalledParts;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
+import io.ppmr.daemon.service.ProgramCheck;
 import io.ppmr.linux.FileFailure;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.UnknownJobException;
@@ -65,6 +66,8 @@ public final class Main implements Runnable {
             "checkpointers",
             "install",
             "uninstall",
+            "install-criu",
+            "held",
             "unmount",
             "completion",
             "help",
@@ -125,7 +128,9 @@ public final class Main implements Runnable {
             addOthers(program, named);
         }
         String home = context.variable("PPMR_HOME");
-        boolean sources = home == null || !Files.exists(Path.of(home, "install.manifest"));
+        boolean sources = home == null
+                || !(Files.exists(Path.of(home, "install.manifest"))
+                        || Files.exists(Path.of(home, ProgramCheck.PACKAGE)));
         program.getCommandSpec().usageMessage().exitCodeList(ExitCode.meanings());
         CommandList.all().describe(program, sources);
         return program;
@@ -146,6 +151,8 @@ public final class Main implements Runnable {
             case "checkpointers" -> new CheckpointersCommand();
             case "install" -> new InstallCommand();
             case "uninstall" -> new UninstallCommand();
+            case "install-criu" -> new InstallCriuCommand();
+            case "held" -> new HeldCommand();
             case "unmount" -> new UnmountCommand();
             case "source" -> new SourceCommand();
             case "target" -> new TargetCommand();
@@ -236,7 +243,7 @@ public final class Main implements Runnable {
         return ExitCode.FAILED.number();
     }
 
-    /** Version, commit and protocol. */
+    /** Version, commit, protocol and journal. */
     static final class Version implements CommandLine.IVersionProvider {
         @Override
         public String[] getVersion() throws IOException {

@@ -85,10 +85,10 @@ class SlurmIT {
             throws Exception {
         folder = cluster.userFolder(name);
         String text = Files.readString(SCRIPT);
-        for (String placeholder : List.of("/opt/ppmr/ppmr", "--checkpointer criu", "./solver input.dat")) {
+        for (String placeholder : List.of("\nppmr slurm-run", "--checkpointer criu", "./solver input.dat")) {
             assertTrue(text.contains(placeholder), () -> SCRIPT + " has no " + placeholder);
         }
-        text = text.replace("/opt/ppmr/ppmr", cluster.ppmr().toString())
+        text = text.replace("\nppmr slurm-run", "\n" + cluster.ppmr() + " slurm-run")
                 .replace(
                         "--checkpointer criu",
                         "--checkpointer blcr --announcements "

@@ -83,7 +83,7 @@ class SlurmMpiIT {
         String text = Files.readString(SCRIPT);
         String usual = "--checkpointer criu -- ./solver input.dat";
         assertTrue(text.contains(usual), () -> SCRIPT + " has no " + usual);
-        text = text.replace("/opt/ppmr/ppmr", cluster.ppmr().toString())
+        text = text.replace("\nppmr slurm-run", "\n" + cluster.ppmr() + " slurm-run")
                 .replace(
                         usual,
                         "--mpi " + mpi + " --mpirun " + mpirun + " --drain-check 2 --socket " + cluster.sourceSocket()

@@ -45,6 +45,8 @@ final class ArchitectureRules {
             Map.entry("pods", with(CLI, "cli", "testbed")),
             Map.entry("slurm", with(CLI, "cli")),
             Map.entry("cluster", with(CLI, "cli", "testbed")),
+            // It packs files, and knows no class of the product.
+            Map.entry("packages", List.of()),
             Map.entry("testbed", with(CLI, "cli")),
             Map.entry("bench", with(CLI, "cli", "testbed")));
 

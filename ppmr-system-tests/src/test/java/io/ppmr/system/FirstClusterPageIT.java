@@ -30,7 +30,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The commands of {@code docs/admin/first-cluster.md}, typed on two nodes. Each succeeds and prints the output on the
- * page. {@code ./ppmr} of the tree runs Maven's output, and {@code scp} copies between the nodes.
+ * page. The package is the one that the build made, and {@code scp} copies between the nodes.
  *
  * <p>In one test each node has a systemd of its own. In the other {@code systemctl start} has a stand-in, too, which
  * runs the unit's own {@code ExecStart} as root in an empty environment, and its launcher reads the unit's file of
@@ -51,15 +51,15 @@ class FirstClusterPageIT {
     private static final Pattern NUMBER = Pattern.compile("\\d+(?:\\.\\d+)?");
     private static final String LEFT_OUT = "...";
 
-    /** Makes what a node has for itself: the user alice, and the directories into which ppmr is installed. */
+    /** Makes what a node has for itself: the user alice, and the directories into which the package is installed. */
     private static final String PREPARE = """
             set -e
-            for place in etc opt var/lib; do
+            for place in etc usr var; do
                 mkdir -p /mnt/$place/upper /mnt/$place/work
                 mount -t overlay -o lowerdir=/$place,upperdir=/mnt/$place/upper,workdir=/mnt/$place/work node /$place
             done
-            mkdir -p /opt/criu "$1/alice"
-            mount --bind "$2" /opt/criu
+            mkdir -p /var/lib/ppmr/criu "$1/alice"
+            mount --bind "$2" /var/lib/ppmr/criu
             mount --bind "$1" /home
             echo alice:x:20001:20001::/home/alice:/bin/sh >>/etc/passwd
             echo alice:x:20001: >>/etc/group
@@ -98,7 +98,7 @@ class FirstClusterPageIT {
                         + "\" </dev/null >job.out 2>&1 &'");
         Conditions.until(LIMIT, "the job computes", () -> !type("compute", "cat /home/alice/progress || true")
                 .isEmpty());
-        String said = type("compute", "/opt/ppmr/ppmr migrate --config /etc/ppmr/source.toml count");
+        String said = type("compute", "ppmr migrate --config /etc/ppmr/source.toml count");
         assertTrue(said.lines().anyMatch(line -> line.startsWith("committed: ")), said);
         assertFalse(said.contains("pages as images"), said);
         type("spare", "pkill -u alice");
@@ -166,16 +166,11 @@ class FirstClusterPageIT {
         assertFalse(shows(List.of(), List.of("more")));
     }
 
-    /** Makes a directory like that of the sources. Its launcher runs Maven's output. */
+    /** Makes the directory to which the package was copied. */
     private Path makeTree() throws IOException {
         Path made = testbed.folder("tree");
-        StringBuilder script = new StringBuilder("#!/bin/sh\nexec");
-        for (String word : PpmrCommand.words()) {
-            script.append(" '").append(word.replace("'", "'\\''")).append('\'');
-        }
-        Path launcher = Files.writeString(made.resolve("ppmr"), script.append(" \"$@\"\n"));
-        assertTrue(launcher.toFile().setExecutable(true));
-        Files.createSymbolicLink(made.resolve("ppmr-checkpoint"), HOME.resolve("ppmr-checkpoint"));
+        Path deb = BuiltPackages.deb();
+        Files.copy(deb, made.resolve(deb.getFileName()));
         return made;
     }
 
@@ -204,7 +199,7 @@ class FirstClusterPageIT {
     private void startUnit(TestNode node, String unit) throws Exception {
         List<String> words = new ArrayList<>(List.of("env", "--chdir=/", "-i", PATH));
         String start = "";
-        for (String line : node.run(LIMIT, "cat", "/etc/systemd/system/" + unit + ".service")
+        for (String line : node.run(LIMIT, "cat", "/usr/lib/systemd/system/" + unit + ".service")
                 .lines()
                 .toList()) {
             if (line.startsWith("ExecStart=")) {

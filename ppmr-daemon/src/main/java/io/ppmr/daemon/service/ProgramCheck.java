@@ -15,6 +15,9 @@ import java.util.Map;
  * hand from a source tree is not checked, because its builder controls its programs.
  */
 public final class ProgramCheck {
+    /** The file by which the tree of a package is known. */
+    public static final String PACKAGE = "package.properties";
+
     private static final String MANIFEST = "install.manifest";
 
     /** The parts of a tree that the launcher runs or reads, with the launcher. */
@@ -31,7 +34,8 @@ public final class ProgramCheck {
     public static void require(Map<String, List<String>> commands, Map<String, String> environment)
             throws CommandFailure {
         Path home = Path.of(environment.getOrDefault("PPMR_HOME", "/"));
-        if (LibC.isRoot() && (Files.exists(home.resolve(MANIFEST)) || Supervisor.isUnit(environment))) {
+        boolean installed = Files.exists(home.resolve(MANIFEST)) || Files.exists(home.resolve(PACKAGE));
+        if (LibC.isRoot() && (installed || Supervisor.isUnit(environment))) {
             requireRoots(home, commands, environment);
         }
     }

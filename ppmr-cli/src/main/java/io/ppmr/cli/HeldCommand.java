@@ -1,0 +1,96 @@
+package io.ppmr.cli;
+
+import io.ppmr.cli.history.MigrationHistory;
+import io.ppmr.daemon.config.ServiceConfig;
+import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.part.ServicePart.Side;
+import io.ppmr.daemon.service.ExitCode;
+import io.ppmr.transaction.journal.MappedJournal;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Spec;
+
+/** {@code ppmr held}: the open migrations of this node. The packages run it before they remove or replace files. */
+@Command(
+        name = "held",
+        description = {
+            "Shows the migrations of this node that are not over, and the command that ends each.",
+            "It reads the journals, so no service needs to run. Exit code 4: there is one."
+        },
+        mixinStandardHelpOptions = true)
+final class HeldCommand implements Callable<Integer> {
+    private static final String OPEN = "OPEN";
+
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private ConfigArgument config;
+
+    /** A migration that is not over. */
+    private record OpenOne(Path journal, Optional<Path> config, MigrationHistory migration) {}
+
+    @Override
+    public Integer call() throws IOException, ConfigException {
+        List<OpenOne> open = new ArrayList<>();
+        Set<Path> read = new LinkedHashSet<>();
+        Optional<Path> named = config.named();
+        if (named.isPresent()) {
+            collect(ServiceConfig.journalOf(named.get()), named, read, open);
+        } else {
+            Path root = CliContext.of(spec).root();
+            InstalledServices installed = new InstalledServices(CliContext.of(spec));
+            for (Side side : Side.values()) {
+                if (installed.isConfigured(side)) {
+                    Path file = installed.config(side);
+                    collect(ServiceConfig.journalOf(file), Optional.of(file), read, open);
+                }
+            }
+            // A service whose configuration was removed can have left a journal.
+            for (Side side : Side.values()) {
+                String usual = "var/lib/ppmr/" + InstalledServices.word(side) + "-journal";
+                collect(root.resolve(usual), Optional.empty(), read, open);
+            }
+        }
+        PrintWriter out = spec.commandLine().getOut();
+        open.forEach(one -> print(one, out));
+        if (open.isEmpty()) {
+            out.println("no migration is open");
+        }
+        return (open.isEmpty() ? ExitCode.OK : ExitCode.REFUSED).number();
+    }
+
+    private static void collect(Path folder, Optional<Path> config, Set<Path> read, List<OpenOne> open)
+            throws IOException {
+        Path journal = folder.toAbsolutePath().normalize().resolve(MappedJournal.FILE_NAME);
+        if (read.add(journal) && Files.exists(journal)) {
+            MigrationHistory.each(journal, one -> {
+                if (one.outcome().equals(OPEN)) {
+                    open.add(new OpenOne(journal, config, one));
+                }
+            });
+        }
+    }
+
+    private static void print(OpenOne one, PrintWriter out) {
+        MigrationHistory migration = one.migration();
+        String job = migration.request().job().isEmpty()
+                ? ""
+                : " of job " + migration.request().job();
+        String file = one.config().map(path -> " --config " + path).orElse("");
+        out.println("migration " + migration.id() + job + " is open in " + one.journal());
+        out.println("  -> let the service end it: ppmr status" + file + "; or decide it: ppmr resolve " + migration.id()
+                + " --rollback" + file);
+    }
+}
