@@ -1,0 +1,319 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.LibC;
+import io.ppmr.testbed.Patience;
+import io.ppmr.transaction.journal.MappedJournal;
+import io.ppmr.transaction.journal.TransactionRecord;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.MessageDigest;
+import java.time.Duration;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import java.util.zip.ZipEntry;
+import java.util.zip.ZipFile;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The packages that the build made: what is in them, and what they do when dpkg installs and removes them. */
+@Timeout(value = 180, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class PackagesIT {
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(150));
+    private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
+    private static final Pattern DEB_LINE =
+            Pattern.compile("(\\S{10}) (\\S+) +\\d+ \\S+ \\S+ \\.(\\S*?)/?(?: -> (.*))?");
+    private static final Pattern RPM_LINE = Pattern.compile("(\\S{10}) (\\S+) (\\S+) ?(.*)");
+    private static final Pattern SYMBOL_VERSION = Pattern.compile("GLIBC_(\\d+)\\.(\\d+)");
+    /** It is loaded into CRIU 4 alone, which has a newer C library of its own. */
+    private static final Set<String> NEWER_LIBRARY = Set.of("ppmr-criu-limits.so");
+
+    private static final int OLD_LIBRARY = 17;
+
+    @TempDir
+    private Path folder;
+
+    /** A path of a package: its mode as ls(1) prints it, owner and group, and the target of a link. */
+    private record Packed(String mode, String owner, String target) {}
+
+    private static String run(String... words) throws IOException, InterruptedException {
+        return Command.of(List.of(words)).run(LIMIT).requireOutput();
+    }
+
+    private static Map<String, Packed> deb() throws IOException, InterruptedException {
+        return packed(run("dpkg-deb", "-c", BuiltPackages.deb().toString()), DEB_LINE, 3);
+    }
+
+    private static Map<String, Packed> rpm() throws IOException, InterruptedException {
+        String format = "[%{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME} %{FILENAMES} %{FILELINKTOS}\n]";
+        return packed(run("rpm", "-qp", "--qf", format, BuiltPackages.rpm().toString()), RPM_LINE, 3);
+    }
+
+    private static Map<String, Packed> packed(String listing, Pattern pattern, int pathGroup) {
+        Map<String, Packed> found = new TreeMap<>();
+        listing.lines().forEach(line -> {
+            Matcher parts = pattern.matcher(line);
+            assertTrue(parts.matches(), line);
+            String target = parts.group(4) == null ? "" : parts.group(4);
+            found.put(parts.group(pathGroup), new Packed(parts.group(1), parts.group(2), target));
+        });
+        return found;
+    }
+
+    private static String version(Map<String, Packed> files) {
+        return files.keySet().stream()
+                .filter(path -> path.matches("/usr/lib/ppmr/[0-9.]+"))
+                .map(path -> path.substring("/usr/lib/ppmr/".length()))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    // ---- content ---------------------------------------------------------------------------------------------------
+
+    @Test
+    void shouldHoldTheSameFilesInBothFormatsWhenBuilt() throws Exception {
+        Map<String, Packed> deb = new TreeMap<>();
+        deb().forEach((path, one) -> deb.put(path.replace("zsh/vendor-completions", "zsh/site-functions"), one));
+        Map<String, Packed> rpm = rpm();
+        Set<String> onlyDeb = new TreeSet<>(deb.keySet());
+        onlyDeb.removeAll(rpm.keySet());
+        // Directories of others are in the one format alone, and so is what Debian's own tools read.
+        onlyDeb.removeIf(path -> deb.get(path).mode().startsWith("d"));
+        assertEquals(Set.of("/usr/share/doc/ppmr/changelog.gz", "/usr/share/lintian/overrides/ppmr"), onlyDeb);
+        rpm.forEach((path, one) -> assertEquals(one, deb.get(path), path));
+    }
+
+    @Test
+    void shouldGiveEachFileItsModeWhenBuilt() throws Exception {
+        Map<String, Packed> files = deb();
+        String tree = "/usr/lib/ppmr/" + version(files);
+        Set<String> programs = new TreeSet<>();
+        files.forEach((path, one) -> {
+            assertEquals("root/root", one.owner(), path);
+            switch (one.mode().charAt(0)) {
+                case 'd' -> assertEquals("drwxr-xr-x", one.mode(), path);
+                case 'l' -> assertEquals("lrwxrwxrwx", one.mode(), path);
+                default -> {
+                    if (one.mode().contains("x")) {
+                        programs.add(path + " " + one.mode());
+                    } else {
+                        assertEquals("-rw-r--r--", one.mode(), path);
+                    }
+                }
+            }
+        });
+        Set<String> expected = new TreeSet<>();
+        for (String name : List.of("ppmr", "scripts/install-criu.sh", "conf/slurm-job.sh", "conf/slurm-health.sh")) {
+            expected.add(tree + "/" + name + " -rwxr-xr-x");
+        }
+        for (String name : List.of("launch", "pages", "place", "rank-init", "client", "slurm-task")) {
+            expected.add(tree + "/native/ppmr-" + name + " -rwxr-xr-x");
+        }
+        for (String name : List.of("enter", "init", "net")) {
+            expected.add(tree + "/native/ppmr-pod-" + name + " -rwxr-xr-x");
+        }
+        expected.add(tree + "/native/ppmr-look -rwx--x--x");
+        assertEquals(expected, programs);
+        assertEquals(
+                new Packed("lrwxrwxrwx", "root/root", "../lib/ppmr/" + version(files) + "/ppmr"),
+                files.get("/usr/bin/ppmr"));
+        assertFalse(
+                files.keySet().stream().anyMatch(path -> path.startsWith("/etc/ppmr/")), "the administrator's files");
+        for (String path : List.of(
+                "man/man1/ppmr.1.gz",
+                "man/man1/ppmr-migrate.1.gz",
+                "man/man5/ppmr-source.toml.5.gz",
+                "bash-completion/completions/ppmr",
+                "zsh/vendor-completions/_ppmr",
+                "doc/ppmr/copyright",
+                "doc/ppmr/licences.txt",
+                "doc/ppmr/ppmr.cdx.json",
+                "doc/ppmr/admin/install.md",
+                "doc/ppmr/examples/source.toml")) {
+            assertTrue(files.containsKey("/usr/share/" + path), path);
+        }
+        for (String unit : List.of("ppmr-source.service", "ppmr-target.service", "ppmr-controller.service")) {
+            assertTrue(files.containsKey("/usr/lib/systemd/system/" + unit), unit);
+        }
+    }
+
+    @Test
+    void shouldHoldTheJarsThatServicesWereTestedWithWhenBuilt() throws Exception {
+        Set<String> tested = new TreeSet<>();
+        try (Stream<Path> modules = Files.list(HOME)) {
+            for (Path module : modules.sorted().toList()) {
+                boolean isPart = Files.exists(
+                        module.resolve("src/main/resources/META-INF/services/io.ppmr.daemon.part.ServicePart"));
+                if (isPart || module.endsWith("ppmr-cli")) {
+                    tested.addAll(names(module.resolve("target/lib"), ".jar"));
+                    tested.add(module.getFileName() + "-" + version(deb()) + ".jar");
+                }
+            }
+        }
+        assertEquals(tested, names(BuiltPackages.folder().resolve("jars"), ".jar"));
+        Set<String> packed = deb().keySet().stream()
+                .filter(path -> path.endsWith(".jar"))
+                .map(path -> path.substring(path.lastIndexOf('/') + 1))
+                .collect(Collectors.toCollection(TreeSet::new));
+        assertEquals(tested, packed);
+    }
+
+    private static Set<String> names(Path directory, String end) throws IOException {
+        if (!Files.isDirectory(directory)) {
+            return Set.of();
+        }
+        try (Stream<Path> files = Files.list(directory)) {
+            return files.map(file -> file.getFileName().toString())
+                    .filter(name -> name.endsWith(end) && !name.startsWith("."))
+                    .collect(Collectors.toCollection(TreeSet::new));
+        }
+    }
+
+    @Test
+    void shouldNeedNoNewerCLibraryThanThatOf2012WhenBuilt() throws Exception {
+        Path natives = BuiltPackages.folder().resolve("natives");
+        for (String name : names(natives, "")) {
+            String file = natives.resolve(name).toString();
+            if (!name.endsWith(".so")) {
+                assertFalse(run("readelf", "-lW", file).contains("INTERP"), name + " is linked statically");
+            } else if (!NEWER_LIBRARY.contains(name)) {
+                requireOldLibrary(name, file);
+            }
+        }
+        for (String jar : names(BuiltPackages.folder().resolve("jars"), ".jar")) {
+            try (ZipFile zip = new ZipFile(
+                    BuiltPackages.folder().resolve("jars").resolve(jar).toFile())) {
+                List<? extends ZipEntry> entries = zip.stream()
+                        .filter(one -> one.getName().endsWith(".so"))
+                        .filter(one -> one.getName().matches("(?i).*linux.*(x86_64|x86-64|amd64).*"))
+                        .filter(one -> !one.getName().matches("(?i).*(android|musl).*"))
+                        .toList();
+                for (ZipEntry entry : entries) {
+                    Path library = folder.resolve("library.so");
+                    try (InputStream in = zip.getInputStream(entry)) {
+                        Files.write(library, in.readAllBytes());
+                    }
+                    requireOldLibrary(jar + "!" + entry.getName(), library.toString());
+                }
+            }
+        }
+    }
+
+    private static void requireOldLibrary(String name, String file) throws IOException, InterruptedException {
+        Matcher versions = SYMBOL_VERSION.matcher(run("objdump", "-T", file));
+        while (versions.find()) {
+            boolean old =
+                    Integer.parseInt(versions.group(1)) == 2 && Integer.parseInt(versions.group(2)) <= OLD_LIBRARY;
+            assertTrue(old, name + " needs " + versions.group());
+        }
+    }
+
+    @Test
+    void shouldNameEachPartInTheBillOfMaterialsWhenBuilt() throws Exception {
+        JsonNode bill = new ObjectMapper()
+                .readTree(BuiltPackages.folder().resolve("made/ppmr.cdx.json").toFile());
+        assertEquals("CycloneDX", bill.get("bomFormat").asText());
+        Map<String, String> hashes = new TreeMap<>();
+        Set<String> versions = new TreeSet<>();
+        for (JsonNode component : bill.get("components")) {
+            versions.add(component.get("name").asText() + "-"
+                    + component.path("version").asText());
+            for (JsonNode hash : component.path("hashes")) {
+                if (hash.get("alg").asText().equals("SHA-256")) {
+                    hashes.put(
+                            component.get("name").asText(), hash.get("content").asText());
+                }
+            }
+        }
+        for (String jar : names(BuiltPackages.folder().resolve("jars"), ".jar")) {
+            String base = jar.replaceFirst("(-native|-linux-x86_64)?\\.jar$", "");
+            assertTrue(versions.contains(base), jar + " is not in the bill of materials");
+        }
+        Path natives = BuiltPackages.folder().resolve("natives");
+        for (String name : names(natives, "")) {
+            byte[] digest = MessageDigest.getInstance("SHA-256").digest(Files.readAllBytes(natives.resolve(name)));
+            assertEquals(HexFormat.of().formatHex(digest), hashes.get(name), name);
+        }
+        assertTrue(versions.stream().anyMatch(name -> name.startsWith("glibc-2.")), "the C library");
+    }
+
+    // ---- scripts ---------------------------------------------------------------------------------------------------
+
+    @Test
+    void shouldCallTheSameScriptInBothFormatsWhenBuilt() throws Exception {
+        Path control = folder.resolve("control");
+        run("dpkg-deb", "-e", BuiltPackages.deb().toString(), control.toString());
+        for (Map.Entry<String, String> stage : Map.of(
+                        "preinst", "PREIN", "postinst", "POSTIN", "prerm", "PREUN", "postrm", "POSTUN")
+                .entrySet()) {
+            String ofRpm = run(
+                    "rpm",
+                    "-qp",
+                    "--qf",
+                    "%{" + stage.getValue() + "}",
+                    BuiltPackages.rpm().toString());
+            String ofDeb = Files.readString(control.resolve(stage.getKey()));
+            assertEquals(ofDeb.replace("format=deb", "format=rpm").strip(), ofRpm.strip(), stage.getKey());
+            assertTrue(ofDeb.contains("stage=" + stage.getKey() + "\n"), ofDeb);
+            run("sh", "-n", control.resolve(stage.getKey()).toString());
+        }
+    }
+
+    @Test
+    void shouldRefuseWhatEndsAJobAndLeaveNothingWhenDpkgInstallsUpgradesAndRemoves() throws Exception {
+        Assumptions.assumeTrue(LibC.isRoot(), "needs root: it makes an overlay of this machine's root");
+        Path journal = Files.createDirectory(folder.resolve("journal"));
+        try (MappedJournal open = MappedJournal.open(journal.resolve(MappedJournal.FILE_NAME))) {
+            open.append(new TransactionRecord.Requested("m1", 0, "uid 1000", "solver", ""));
+            open.appendSynced(new TransactionRecord.Begun("m1", 1, List.of("spare1:7"), List.of()));
+        }
+        Command.CommandResult result = Command.of(List.of(
+                        "unshare",
+                        "--mount",
+                        "--propagation",
+                        "private",
+                        HOME.resolve("ppmr-system-tests/src/test/sh/package-scenario.sh")
+                                .toString(),
+                        BuiltPackages.deb().toString(),
+                        journal.toString()))
+                .run(LIMIT);
+        assertEquals(0, result.exitCode(), result.output());
+    }
+
+    // ---- the checks of the distributions ---------------------------------------------------------------------------
+
+    @Tag("soak")
+    @Test
+    void shouldReportNothingWhenTheDistributionsToolsLook() throws Exception {
+        Assumptions.assumeTrue(
+                Files.exists(Path.of("/usr/bin/lintian")) && Files.exists(Path.of("/usr/bin/rpmlint")),
+                "needs lintian and rpmlint");
+        assertEquals("", run("lintian", "--allow-root", BuiltPackages.deb().toString()));
+        String checked = run(
+                "rpmlint",
+                "-r",
+                HOME.resolve("ppmr-product/src/main/rpmlint/ppmr.rpmlintrc").toString(),
+                BuiltPackages.rpm().toString());
+        assertTrue(checked.contains("0 errors, 0 warnings"), checked);
+    }
+}

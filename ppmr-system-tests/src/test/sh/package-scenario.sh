@@ -1,0 +1,162 @@
+#!/bin/bash
+# Installs, upgrades, downgrades, removes and purges the package for Debian, by dpkg, in an overlay of this machine's own
+# root, in namespaces. There is no systemd in it. It ends with status 0 when everything was as it must be.
+#
+#   unshare --mount --propagation private package-scenario.sh DEB FOLDER-WITH-AN-OPEN-JOURNAL
+set -euo pipefail
+
+if [ "${3:-}" != inside ]; then
+    mount -t tmpfs -o size=2g,mode=755 package-test /mnt
+    mkdir /mnt/upper /mnt/work /mnt/root
+    mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root
+    for folder in proc sys dev; do mount --rbind "/$folder" "/mnt/root/$folder"; done
+    mount -t tmpfs package-test /mnt/root/run
+    mkdir /mnt/root/scenario
+    cp "$1" /mnt/root/scenario/new.deb
+    cp -r "$2" /mnt/root/scenario/open-journal
+    cp "$0" /mnt/root/scenario/run
+    exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+        chroot /mnt/root /bin/bash /scenario/run - - inside
+fi
+
+cd /scenario
+step() { printf '\n== %s\n' "$*"; }
+wrong() {
+    printf 'WRONG: %s\n' "$*"
+    exit 1
+}
+installed() { dpkg-query -W -f='${db:Status-Status} ${Version}' ppmr 2>/dev/null || true; }
+# refused WORDS COMMAND...: the command fails, and names the cause.
+refused() {
+    local words=$1 said
+    shift
+    if said=$("$@" 2>&1); then wrong "not refused: $*: $said"; fi
+    printf '%s\n' "$said"
+    case $said in *"$words"*) ;; *) wrong "no '$words' in what $* printed" ;; esac
+}
+
+new=$(dpkg-deb -f new.deb Version)
+old=0.0.9
+[ -z "$(installed)" ] || wrong "ppmr is installed on this machine"
+
+step "a package of the same code with a lower number"
+dpkg-deb -R new.deb old
+mv "old/usr/lib/ppmr/$new" "old/usr/lib/ppmr/$old"
+for file in old/DEBIAN/* old/usr/lib/systemd/system/*.service "old/usr/lib/ppmr/$old/package.properties"; do
+    sed -i "s/${new//./\\.}/$old/g" "$file"
+done
+ln -sfn "../lib/ppmr/$old/ppmr" old/usr/bin/ppmr
+for link in old/usr/lib/ppmr/*.sh; do ln -sfn "$old/conf/${link##*/}" "$link"; done
+dpkg-deb -Zgzip -z1 -b old old.deb >/dev/null
+rm -rf old
+
+# ours: what has ppmr in its name, outside of what is kept and of dpkg's own records.
+ours() { find /usr /etc /var/lib -xdev -name '*ppmr*' ! -path '/etc/ppmr*' ! -path '/var/lib/dpkg/*' ! -path '/var/lib/ppmr*' | sort; }
+ours >before.txt
+
+step "install $old: nothing runs, nothing is configured"
+dpkg -i old.deb
+[ "$(installed)" = "installed $old" ] || wrong "$(installed)"
+[ -z "$(ls /etc/ppmr)" ] || wrong "/etc/ppmr has $(ls /etc/ppmr)"
+getent group ppmr >/dev/null || wrong "the group is missing"
+[ "$(stat -c '%a %U' /run/ppmr /var/lib/ppmr /var/lib/ppmr/work | tr '\n' ' ')" = "755 root 711 root 711 root " ] || wrong "modes of the directories"
+ppmr --version | grep -E "^ppmr [0-9.]+ .*protocol [0-9]+, journal [0-9]+" || wrong "no version"
+[ "$(ppmr held)" = "no migration is open" ] || wrong "held"
+ppmr doctor >doctor.txt || true
+grep -q "ok    fuse-library" doctor.txt || wrong "doctor: $(cat doctor.txt)"
+
+step "start a target"
+cat >/etc/ppmr/target.toml <<'TOML'
+listen = "127.0.0.1:17411"
+mount = "/run/ppmr/target"
+key_file = "/etc/ppmr/key"
+
+[checkpointers.own]
+type = "command"
+checkpoint = ["/bin/false"]
+restart = ["/bin/false"]
+TOML
+ppmr keygen /etc/ppmr/key
+cp /etc/ppmr/target.toml target.toml
+# start LOG: starts a target, waits until it is ready, and sets service.
+start() {
+    ppmr target --config /etc/ppmr/target.toml >"$1" 2>&1 &
+    service=$!
+    for _ in $(seq 240); do
+        if grep -qx ready "$1"; then return; fi
+        kill -0 "$service" 2>/dev/null || break
+        sleep 0.25
+    done
+    wrong "the target is not ready: $(cat "$1")"
+}
+start target-old.log
+readlink "/proc/$service/fd/"* | grep -q "^/var/lib/ppmr/running/$old/" || wrong "the target does not run out of its copy"
+if readlink "/proc/$service/fd/"* | grep -q "^/usr/lib/ppmr/"; then wrong "the target has files of the package open"; fi
+[ "$(stat -c %i "/usr/lib/ppmr/$old/ppmr")" = "$(stat -c %i "/var/lib/ppmr/running/$old/ppmr")" ] || echo "(copied: another file system)"
+
+step "upgrade to $new while it runs"
+dpkg -i new.deb
+[ "$(installed)" = "installed $new" ] || wrong "$(installed)"
+[ ! -e "/usr/lib/ppmr/$old" ] || wrong "files of $old are left"
+kill -0 "$service" || wrong "the target was ended"
+cmp /etc/ppmr/target.toml target.toml || wrong "the configuration"
+# The new client talks to the old service, which loads what it needs for that now.
+ppmr status --json --config /etc/ppmr/target.toml | grep -q '"role":"target"' || wrong "status"
+ppmr status --config /etc/ppmr/target.toml | grep -q "^idle" || wrong "status for people"
+ls "/var/lib/ppmr/running/$old/lib" | grep -q '^ppmr-daemon' || wrong "the copy is gone"
+if readlink "/proc/$service/fd/"* | grep -qE "^/usr/lib/ppmr/|deleted"; then wrong "the target has files of a package open"; fi
+
+step "a removal is refused while a service runs"
+refused "a service runs out of /var/lib/ppmr/running/$old" dpkg -r ppmr
+[ -x "/usr/lib/ppmr/$new/ppmr" ] || wrong "files were removed"
+# dpkg leaves a package whose removal was refused as it was.
+[ "$(installed)" = "installed $new" ] || wrong "$(installed)"
+kill "$service"
+wait "$service" || true
+
+step "a start of the new version takes the old copy away"
+start target-new.log
+[ ! -e "/var/lib/ppmr/running/$old" ] || wrong "the copy of $old is left"
+[ "$(ls /var/lib/ppmr/running | tr '\n' ' ')" = "$new lock " ] || wrong "copies: $(ls /var/lib/ppmr/running)"
+kill "$service"
+wait "$service" || true
+
+step "downgrade and upgrade while no migration is open"
+dpkg -i old.deb
+[ "$(installed)" = "installed $old" ] || wrong "$(installed)"
+dpkg -i new.deb
+
+step "a migration is open: removal and downgrade are refused"
+mv /var/lib/ppmr/target-journal closed-journal
+cp -r open-journal /var/lib/ppmr/target-journal
+refused "ppmr resolve" ppmr held
+refused "it is not removed" dpkg -r ppmr
+[ "$(installed)" = "installed $new" ] || wrong "$(installed)"
+refused "may not read the journal" dpkg -i old.deb
+[ "$(installed)" = "installed $new" ] || wrong "$(installed)"
+[ -x "/usr/lib/ppmr/$new/ppmr" ] && [ ! -e "/usr/lib/ppmr/$old" ] || wrong "files were replaced"
+ppmr --version >/dev/null
+# An upgrade is not: the new version reads what is open.
+dpkg -i new.deb
+
+step "no java can run, and a journal is there: refused"
+mv /usr/lib/jvm /usr/lib/jvm-away
+refused "it is unknown whether a rank is held" dpkg -r ppmr
+mv /usr/lib/jvm-away /usr/lib/jvm
+
+step "removal"
+rm -r /var/lib/ppmr/target-journal
+mv closed-journal /var/lib/ppmr/target-journal
+dpkg -r ppmr
+[ ! -e /usr/lib/ppmr ] && [ ! -e /usr/bin/ppmr ] && [ ! -e /run/ppmr ] && [ ! -e /var/lib/ppmr/running ] || wrong "left: $(ls -d /usr/lib/ppmr /usr/bin/ppmr /run/ppmr /var/lib/ppmr/*)"
+if grep -q ppmr /proc/self/mounts; then wrong "mounts: $(grep ppmr /proc/self/mounts)"; fi
+[ -e /etc/ppmr/key ] && [ -e /etc/ppmr/target.toml ] || wrong "the configuration was removed"
+left=$(ours | comm -13 before.txt -)
+[ -z "$left" ] || wrong "left: $left"
+
+step "purge"
+dpkg -P ppmr 2>&1 | tee purge.txt
+grep -q "with the configurations and the keys" purge.txt && grep -q "with all journals" purge.txt || wrong "purge does not name what it takes"
+[ ! -e /etc/ppmr ] && [ ! -e /var/lib/ppmr ] || wrong "left: $(ls -d /etc/ppmr /var/lib/ppmr)"
+[ -z "$(installed)" ] || wrong "$(installed)"
+echo "all as it must be"
