@@ -186,6 +186,9 @@ make_packages() {
     time=$(date -u -d "@$seconds" +%Y-%m-%dT%H:%M:%SZ)
     lock_tree
     say "building the packages"
+    # Jars have the modes of files; and what an earlier build has left must not come into a package.
+    umask 022
+    rm -rf "$PPMR_HOME"/ppmr-*/target/{classes,lib,maven-status,native} "$PPMR_HOME"/ppmr-*/target/*.jar
     rm -rf "${PPMR_HOME:?}/ppmr-product/target/jars" "$PPMR_HOME"/ppmr-product/target/*.deb "$PPMR_HOME"/ppmr-product/target/*.rpm
     maven_quiet pre-integration-test -pl ppmr-product -am -Dmaven.test.skip=true -Dspotless.check.skip=true -Dcheckstyle.skip=true \
         "-Dproject.build.outputTimestamp=$time" -Dppmr.skipPackages=false \
