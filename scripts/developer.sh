@@ -186,13 +186,17 @@ make_packages() {
     time=$(date -u -d "@$seconds" +%Y-%m-%dT%H:%M:%SZ)
     lock_tree
     say "building the packages"
-    # Jars have the modes of files; and what an earlier build has left must not come into a package.
+    # What an earlier build has left must not come into a package.
     umask 022
     rm -rf "$PPMR_HOME"/ppmr-*/target/{classes,lib,maven-status,native} "$PPMR_HOME"/ppmr-*/target/*.jar
     rm -rf "${PPMR_HOME:?}/ppmr-product/target/jars" "$PPMR_HOME"/ppmr-product/target/*.deb "$PPMR_HOME"/ppmr-product/target/*.rpm
-    maven_quiet pre-integration-test -pl ppmr-product -am -Dmaven.test.skip=true -Dspotless.check.skip=true -Dcheckstyle.skip=true \
-        "-Dproject.build.outputTimestamp=$time" -Dppmr.skipPackages=false \
-        "-Dppmr.commit=$(git -C "$PPMR_HOME" rev-parse --short=8 HEAD 2>/dev/null || true)"
+    local options=(-pl ppmr-product -am -Dmaven.test.skip=true -Dspotless.check.skip=true -Dcheckstyle.skip=true
+        "-Dproject.build.outputTimestamp=$time" -Dppmr.skipPackages=false
+        "-Dppmr.commit=$(git -C "$PPMR_HOME" rev-parse --short=8 HEAD 2>/dev/null || true)")
+    maven_quiet process-classes "${options[@]}"
+    # A jar has the modes of the files in it, and resources those of the sources, which depend on who has cloned them.
+    chmod -R u=rwX,go=rX "$PPMR_HOME"/ppmr-*/target/classes
+    maven_quiet pre-integration-test -Dmaven.resources.skip=true "${options[@]}"
     unlock_tree
     [ -e "$PPMR_HOME/ppmr-transport-rdma/target/native/libdisni.so" ] ||
         leave_out "RDMA, because its headers are missing (apt-get install ${rdma_build_packages[*]}, ./ppmr clean, ./ppmr package)"
