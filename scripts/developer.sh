@@ -178,7 +178,7 @@ TEXT
 # make_packages: both packages of this commit. SOURCE_DATE_EPOCH goes before the commit's time. The natives of the build have
 # to be there, RDMA too: a package without it would be another one.
 make_packages() {
-    local seconds=${SOURCE_DATE_EPOCH:-} time
+    local seconds=${SOURCE_DATE_EPOCH:-} time module modules=()
     require_build_tools
     install_packages "${rdma_build_packages[@]}" || true
     [ -n "$seconds" ] || seconds=$(git -C "$PPMR_HOME" log -1 --format=%ct 2>/dev/null) ||
@@ -188,14 +188,19 @@ make_packages() {
     say "building the packages"
     # What an earlier build has left must not come into a package.
     umask 022
-    rm -rf "$PPMR_HOME"/ppmr-*/target/{classes,lib,maven-status,native} "$PPMR_HOME"/ppmr-*/target/*.jar
+    for module in "$PPMR_HOME"/ppmr-*; do
+        # These are not built for a package.
+        case $module in */ppmr-testbed | */ppmr-system-tests) continue ;; esac
+        rm -rf "$module"/target/{classes,lib,maven-status,native} "$module"/target/*.jar
+        modules+=("$module/target/classes")
+    done
     rm -rf "${PPMR_HOME:?}/ppmr-product/target/jars" "$PPMR_HOME"/ppmr-product/target/*.deb "$PPMR_HOME"/ppmr-product/target/*.rpm
     local options=(-pl ppmr-product -am -Dmaven.test.skip=true -Dspotless.check.skip=true -Dcheckstyle.skip=true
         "-Dproject.build.outputTimestamp=$time" -Dppmr.skipPackages=false
         "-Dppmr.commit=$(git -C "$PPMR_HOME" rev-parse --short=8 HEAD 2>/dev/null || true)")
     maven_quiet process-classes "${options[@]}"
     # A jar has the modes of the files in it, and resources those of the sources, which depend on who has cloned them.
-    chmod -R u=rwX,go=rX "$PPMR_HOME"/ppmr-*/target/classes
+    for module in "${modules[@]}"; do [ ! -d "$module" ] || chmod -R u=rwX,go=rX "$module"; done
     maven_quiet pre-integration-test -Dmaven.resources.skip=true "${options[@]}"
     unlock_tree
     [ -e "$PPMR_HOME/ppmr-transport-rdma/target/native/libdisni.so" ] ||

@@ -102,7 +102,12 @@ kill -0 "$service" || wrong "the target was ended"
 cmp /etc/ppmr/target.toml target.toml || wrong "the configuration"
 # The new client talks to the old service, which loads what it needs for that now.
 ppmr status --json --config /etc/ppmr/target.toml | grep -q '"role":"target"' || wrong "status"
-ppmr status --config /etc/ppmr/target.toml | grep -q "^idle" || wrong "status for people"
+ppmr status --config /etc/ppmr/target.toml >status.txt
+cat status.txt
+grep -q "^idle" status.txt || wrong "status for people"
+grep -q "^version $new is installed, and waits" status.txt || wrong "status does not name the version that waits"
+ppmr doctor --config /etc/ppmr/target.toml >doctor.txt || true
+grep -q "version .*and $new is installed" doctor.txt || wrong "doctor does not name the version that waits: $(cat doctor.txt)"
 ls "/var/lib/ppmr/running/$old/lib" | grep -q '^ppmr-daemon' || wrong "the copy is gone"
 if readlink "/proc/$service/fd/"* | grep -qE "^/usr/lib/ppmr/|deleted"; then wrong "the target has files of a package open"; fi
 
@@ -117,6 +122,7 @@ wait "$service" || true
 step "a start of the new version takes the old copy away"
 start target-new.log
 [ ! -e "/var/lib/ppmr/running/$old" ] || wrong "the copy of $old is left"
+if ppmr status --config /etc/ppmr/target.toml | grep "waits"; then wrong "a version waits that runs"; fi
 [ "$(ls /var/lib/ppmr/running | tr '\n' ' ')" = "$new lock " ] || wrong "copies: $(ls /var/lib/ppmr/running)"
 kill "$service"
 wait "$service" || true

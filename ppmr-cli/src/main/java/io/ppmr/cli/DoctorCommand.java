@@ -16,6 +16,7 @@ import io.ppmr.daemon.config.SourceConfig;
 import io.ppmr.daemon.config.TargetConfig;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.config.file.ConfigRole;
+import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.jobs.ConfiguredJob;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
@@ -54,6 +55,8 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicLong;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -73,6 +76,8 @@ import picocli.CommandLine.Spec;
         },
         mixinStandardHelpOptions = true)
 public final class DoctorCommand implements Callable<Integer> {
+    private static final Logger LOG = LoggerFactory.getLogger(DoctorCommand.class);
+
     private static final String FAIL = "fail";
     private static final Path ROOT = Path.of("/");
     private static final PoolGeometry USUAL_POOL = PoolGeometry.choose(8 << 20);
@@ -132,6 +137,7 @@ public final class DoctorCommand implements Callable<Integer> {
                 add(about, role.check().get().by(file));
                 continue;
             }
+            version(about, file);
             // A target moves no job: of both files the source's is the one for a peer.
             check(node(file), about, peer != null && (files.size() == 1 || !role.isTarget()));
         }
@@ -146,6 +152,24 @@ public final class DoctorCommand implements Callable<Integer> {
             print(report, out, FindingColors.of(spec));
         }
         return (report.failures() == 0 ? ExitCode.OK : ExitCode.FAILED).number();
+    }
+
+    /** Adds a warning if the service runs in another version than the installed one. */
+    private void version(String about, Path file) throws ConfigException {
+        try (ControlClient client = new ControlClient(ServiceConfig.socketOf(file))) {
+            String installed = client.status().installed();
+            if (installed != null) {
+                String unit = "ppmr-" + ConfigRoles.of(file).word();
+                add(
+                        "the service of " + about,
+                        List.of(Finding.warn(
+                                "version",
+                                "the service runs in its own version, and " + installed + " is installed",
+                                "systemctl restart " + unit + " when ppmr status shows idle")));
+            }
+        } catch (IOException none) {
+            LOG.debug("no service answers for {}, so no version is compared: {}", file, none.getMessage());
+        }
     }
 
     private void requireNoPeer(ConfigRole role) {

@@ -229,6 +229,7 @@ final class ControllerProcess {
                         controller.summary().toLowerCase(Locale.ROOT),
                         List.of(),
                         List.of(),
+                        null,
                         null)));
         return requests;
     }

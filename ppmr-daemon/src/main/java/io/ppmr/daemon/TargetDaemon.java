@@ -6,6 +6,7 @@ import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.daemon.control.ControlProtocol;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.control.ControlStatus;
+import io.ppmr.daemon.control.InstalledVersion;
 import io.ppmr.daemon.part.NodeJobs;
 import io.ppmr.daemon.part.RunningParts;
 import io.ppmr.daemon.part.ServicePart;
@@ -120,7 +121,8 @@ public final class TargetDaemon implements Daemon.Service {
                 config.withChunks(service.transport()),
                 service.open(),
                 List.of(),
-                arrivals);
+                arrivals,
+                InstalledVersion.waiting(System.getenv()));
     }
 
     @Override

@@ -20,6 +20,7 @@ import java.util.List;
  * @param open migrations that are blocked on an unreachable peer, or were recovered after a restart, never null
  * @param waiting the jobs that a trigger has yet to move, never null
  * @param arrivals the migrations that arrive at a target, or null at a source
+ * @param installed the version of the package that was installed since this service started, or null if it runs in it
  */
 public record ControlStatus(
         String role,
@@ -32,7 +33,8 @@ public record ControlStatus(
         String transport,
         List<OpenMigration> open,
         List<String> waiting,
-        List<Arrival> arrivals) {
+        List<Arrival> arrivals,
+        String installed) {
     public ControlStatus {
         open = open == null ? List.of() : List.copyOf(open);
         waiting = waiting == null ? List.of() : List.copyOf(waiting);

@@ -83,7 +83,8 @@ public record SourceRequests(
                 transport.get(),
                 open.get(),
                 state.waiting(),
-                null);
+                null,
+                InstalledVersion.waiting(System.getenv()));
     }
 
     private void migrate(ControlRequest.Migrate request, Exchange with) throws IOException, InterruptedException {

@@ -46,6 +46,10 @@ public final class StatusText {
         if (status.transport() != null) {
             lines.add((moves(status) ? "transport" : status.role()) + ": " + status.transport());
         }
+        if (status.installed() != null) {
+            lines.add("version " + status.installed()
+                    + " is installed, and waits: this service continues in its own until" + " it is restarted");
+        }
         if (status.health() != null) {
             lines.add("health: " + status.health());
         }

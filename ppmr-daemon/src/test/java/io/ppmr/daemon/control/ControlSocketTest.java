@@ -226,7 +226,8 @@ class ControlSocketTest {
     void shouldSayWhatItDoesWhenAskedForStatus() throws Exception {
         try (ControlClient client = new ControlClient(socket)) {
             assertEquals(
-                    new ControlStatus("source", false, null, null, null, null, null, null, List.of(), List.of(), null),
+                    new ControlStatus(
+                            "source", false, null, null, null, null, null, null, List.of(), List.of(), null, null),
                     client.status());
         }
         CountDownLatch begun = new CountDownLatch(1);
@@ -234,7 +235,8 @@ class ControlSocketTest {
         assertTrue(begun.await(LIMIT.toSeconds(), TimeUnit.SECONDS));
         try (ControlClient client = new ControlClient(socket)) {
             assertEquals(
-                    new ControlStatus("source", true, id, "b", PROGRESS, null, null, null, List.of(), List.of(), null),
+                    new ControlStatus(
+                            "source", true, id, "b", PROGRESS, null, null, null, List.of(), List.of(), null, null),
                     client.status());
         }
     }
