@@ -31,9 +31,9 @@ pod_test_services=(redis-server)
 # The name service's cache, of which a test runs a daemon of its own in a node.
 name_cache_packages=(nscd)
 
-# What reads the package for rpm; what looks for mistakes in both.
+# What reads the package for rpm; what looks for mistakes in both, and makes roots to install in.
 package_test_packages=(rpm)
-package_check_packages=(lintian rpmlint)
+package_check_packages=(lintian rpmlint debootstrap)
 
 # The shell whose completion a test tries; the other is bash.
 shell_packages=(zsh)

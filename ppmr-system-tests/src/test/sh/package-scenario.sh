@@ -2,14 +2,16 @@
 # Installs, upgrades, downgrades, removes and purges the package for Debian, by dpkg, in an overlay of this machine's own
 # root, in namespaces. There is no systemd in it. It ends with status 0 when everything was as it must be.
 #
-#   unshare --mount --propagation private package-scenario.sh DEB FOLDER-WITH-AN-OPEN-JOURNAL
+#   unshare --mount --net --pid --fork --kill-child --propagation private package-scenario.sh DEB FOLDER-WITH-AN-OPEN-JOURNAL
 set -euo pipefail
 
 if [ "${3:-}" != inside ]; then
     mount -t tmpfs -o size=2g,mode=755 package-test /mnt
     mkdir /mnt/upper /mnt/work /mnt/root
     mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root
-    for folder in proc sys dev; do mount --rbind "/$folder" "/mnt/root/$folder"; done
+    mount -t proc proc /mnt/root/proc
+    for folder in sys dev; do mount --rbind "/$folder" "/mnt/root/$folder"; done
+    ip link set lo up
     mount -t tmpfs package-test /mnt/root/run
     mkdir /mnt/root/scenario
     cp "$1" /mnt/root/scenario/new.deb
@@ -60,7 +62,7 @@ dpkg -i old.deb
 [ -z "$(ls /etc/ppmr)" ] || wrong "/etc/ppmr has $(ls /etc/ppmr)"
 getent group ppmr >/dev/null || wrong "the group is missing"
 [ "$(stat -c '%a %U' /run/ppmr /var/lib/ppmr /var/lib/ppmr/work | tr '\n' ' ')" = "755 root 711 root 711 root " ] || wrong "modes of the directories"
-ppmr --version | grep -E "^ppmr [0-9.]+ .*protocol [0-9]+, journal [0-9]+" || wrong "no version"
+ppmr --version | grep -E "^ppmr [0-9.]+( \([0-9a-f]+\))?, protocol [0-9]+, journal [0-9]+\$" || wrong "no version"
 [ "$(ppmr held)" = "no migration is open" ] || wrong "held"
 ppmr doctor >doctor.txt || true
 grep -q "ok    fuse-library" doctor.txt || wrong "doctor: $(cat doctor.txt)"
@@ -90,8 +92,8 @@ start() {
     wrong "the target is not ready: $(cat "$1")"
 }
 start target-old.log
-readlink "/proc/$service/fd/"* | grep -q "^/var/lib/ppmr/running/$old/" || wrong "the target does not run out of its copy"
-if readlink "/proc/$service/fd/"* | grep -q "^/usr/lib/ppmr/"; then wrong "the target has files of the package open"; fi
+readlink "/proc/$service/fd/"* | grep "^/var/lib/ppmr/running/$old/" >/dev/null || wrong "the target does not run out of its copy"
+if readlink "/proc/$service/fd/"* | grep "^/usr/lib/ppmr/" >/dev/null ; then wrong "the target has files of the package open"; fi
 [ "$(stat -c %i "/usr/lib/ppmr/$old/ppmr")" = "$(stat -c %i "/var/lib/ppmr/running/$old/ppmr")" ] || echo "(copied: another file system)"
 
 step "upgrade to $new while it runs"
@@ -101,15 +103,15 @@ dpkg -i new.deb
 kill -0 "$service" || wrong "the target was ended"
 cmp /etc/ppmr/target.toml target.toml || wrong "the configuration"
 # The new client talks to the old service, which loads what it needs for that now.
-ppmr status --json --config /etc/ppmr/target.toml | grep -q '"role":"target"' || wrong "status"
+ppmr status --json --config /etc/ppmr/target.toml | grep '"role":"target"' >/dev/null || wrong "status"
 ppmr status --config /etc/ppmr/target.toml >status.txt
 cat status.txt
 grep -q "^idle" status.txt || wrong "status for people"
 grep -q "^version $new is installed, and waits" status.txt || wrong "status does not name the version that waits"
 ppmr doctor --config /etc/ppmr/target.toml >doctor.txt || true
 grep -q "version .*and $new is installed" doctor.txt || wrong "doctor does not name the version that waits: $(cat doctor.txt)"
-ls "/var/lib/ppmr/running/$old/lib" | grep -q '^ppmr-daemon' || wrong "the copy is gone"
-if readlink "/proc/$service/fd/"* | grep -qE "^/usr/lib/ppmr/|deleted"; then wrong "the target has files of a package open"; fi
+ls "/var/lib/ppmr/running/$old/lib" | grep '^ppmr-daemon' >/dev/null || wrong "the copy is gone"
+if readlink "/proc/$service/fd/"* | grep -E "^/usr/lib/ppmr/|deleted"; then wrong "the target has files of a package open"; fi
 
 step "a removal is refused while a service runs"
 refused "a service runs out of /var/lib/ppmr/running/$old" dpkg -r ppmr

@@ -35,11 +35,13 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** The packages that the build made: what is in them, and what they do when dpkg installs and removes them. */
-@Timeout(value = 180, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class PackagesIT {
-    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(150));
+    private static final Duration LIMIT = Patience.of(Duration.ofMinutes(4));
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final Pattern DEB_LINE =
             Pattern.compile("(\\S{10}) (\\S+) +\\d+ \\S+ \\S+ \\.(\\S*?)/?(?: -> (.*))?");
@@ -49,6 +51,8 @@ class PackagesIT {
     private static final Set<String> NEWER_LIBRARY = Set.of("ppmr-criu-limits.so");
 
     private static final int OLD_LIBRARY = 17;
+    private static final Duration ROOT_LIMIT = Patience.of(Duration.ofMinutes(25));
+    private static final int NO_ROOT = 77;
 
     @TempDir
     private Path folder;
@@ -290,6 +294,10 @@ class PackagesIT {
         Command.CommandResult result = Command.of(List.of(
                         "unshare",
                         "--mount",
+                        "--net",
+                        "--pid",
+                        "--fork",
+                        "--kill-child",
                         "--propagation",
                         "private",
                         HOME.resolve("ppmr-system-tests/src/test/sh/package-scenario.sh")
@@ -297,6 +305,29 @@ class PackagesIT {
                         BuiltPackages.deb().toString(),
                         journal.toString()))
                 .run(LIMIT);
+        assertEquals(0, result.exitCode(), result.output());
+    }
+
+    /** Installs the package in a bare root of Debian, in which there is neither Java nor FUSE. */
+    @Tag("soak")
+    @Timeout(value = 1800, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    @ParameterizedTest
+    @ValueSource(strings = {"bookworm", "trixie"})
+    void shouldRequireAllThatItNeedsWhenAptInstallsItInABareRoot(String suite) throws Exception {
+        Assumptions.assumeTrue(LibC.isRoot(), "needs root: it makes a root of Debian");
+        Assumptions.assumeTrue(Files.exists(Path.of("/usr/sbin/debootstrap")), "needs debootstrap");
+        Command.CommandResult result = Command.of(List.of(
+                        "unshare",
+                        "--mount",
+                        "--propagation",
+                        "private",
+                        HOME.resolve("ppmr-system-tests/src/test/sh/package-root.sh")
+                                .toString(),
+                        suite,
+                        BuiltPackages.deb().toString(),
+                        folder.resolve("root").toString()))
+                .run(ROOT_LIMIT);
+        Assumptions.assumeTrue(result.exitCode() != NO_ROOT, result.output());
         assertEquals(0, result.exitCode(), result.output());
     }
 
@@ -315,5 +346,28 @@ class PackagesIT {
                 HOME.resolve("ppmr-product/src/main/rpmlint/ppmr.rpmlintrc").toString(),
                 BuiltPackages.rpm().toString());
         assertTrue(checked.contains("0 errors, 0 warnings"), checked);
+    }
+
+    // ---- two builds ------------------------------------------------------------------------------------------------
+
+    /** Builds the commit twice, each time in a clone of its own. */
+    @Tag("soak")
+    @Timeout(value = 3600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    @Test
+    void shouldWriteTheSameBytesWhenBuiltInAnotherFolderWithAnotherUmaskLocaleAndZone() throws Exception {
+        Assumptions.assumeTrue(Files.exists(HOME.resolve(".git")), "needs a clone of the repository");
+        Path one = folder.resolve("one");
+        Path other = folder.resolve("in/another/folder/other");
+        String first = built(one, "umask 022; export LC_ALL=C.UTF-8 TZ=UTC");
+        assertEquals(first, built(other, "umask 077; export LC_ALL=C TZ=Asia/Tokyo"));
+    }
+
+    /** Builds the packages of a clone, and returns their hashes. */
+    private static String built(Path clone, String surroundings) throws IOException, InterruptedException {
+        String script = surroundings + "; git clone -q \"$1\" \"$2\"; cd \"$2\"; ./ppmr package >package.log 2>&1"
+                + " || { cat package.log; exit 1; }; cd ppmr-product/target; sha256sum *.deb *.rpm";
+        return Command.of(List.of("bash", "-ec", script, "bash", HOME.toString(), clone.toString()))
+                .run(ROOT_LIMIT)
+                .requireOutput();
     }
 }
