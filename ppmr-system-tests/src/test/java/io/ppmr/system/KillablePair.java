@@ -37,7 +37,7 @@ final class KillablePair implements AutoCloseable {
     private final boolean writesInProcess;
     private final Map<String, ServiceProcess> services = new TreeMap<>();
 
-    /** @param fence the target's table of that name, or nothing */
+    /** @param fence the target's table of that name, or nothing; "{port}" in it is the target's port */
     KillablePair(Path directory, String fence) throws Exception {
         this(directory, fence, "");
     }
@@ -48,8 +48,8 @@ final class KillablePair implements AutoCloseable {
     }
 
     /**
-     * @param fence the target's table of that name, or nothing
-     * @param jobLines further lines of the job's table at the source
+     * @param fence further tables of the target; "{port}" in them is the target's port
+     * @param jobLines further lines of the job's table at the source, and tables after it
      */
     KillablePair(Path directory, String fence, String jobLines) throws Exception {
         this(directory, fence, jobLines, false);
@@ -93,7 +93,7 @@ final class KillablePair implements AutoCloseable {
                 listen = "127.0.0.1:%d"
                 stall_limit = "60s"
                 %s
-                """.formatted(port, fence)
+                """.formatted(port, fence.replace("{port}", String.valueOf(port)))
                 : """
                 [target]
                 address = "127.0.0.1:%d"

@@ -136,6 +136,9 @@ public final class Installation {
         copyAll(home.resolve("scripts"), prefix.resolve("scripts"));
         copyIfThere(home.resolve(CRIU_INSTALLER), prefix.resolve("scripts/install-criu.sh"));
         copyIfThere(home.resolve(COMMAND_LIST), prefix.resolve("conf/commands.txt"));
+        for (String file : List.of("conf/monitoring/ppmr-alerts.yml", "conf/monitoring/ppmr-dashboard.json")) {
+            copyIfThere(home.resolve(file), prefix.resolve(file));
+        }
         copyAll(home.resolve("docs"), prefix.resolve("docs"));
         copyAll(home.resolve("ppmr-cli/target/lib"), prefix.resolve("lib"));
         jar(home.resolve("ppmr-cli"));
