@@ -109,6 +109,7 @@ public final class SourceDaemon implements Daemon.Service {
     @Override
     public void start() throws IOException, InterruptedException {
         parts.prepare();
+        service.keepSamples();
         service.start();
         service.queue().observe(new Shown());
         JobSources jobs = parts.jobs();

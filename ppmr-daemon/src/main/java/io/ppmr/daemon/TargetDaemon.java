@@ -74,6 +74,7 @@ public final class TargetDaemon implements Daemon.Service {
         if (ownStaging.isPresent()) {
             staging = mount(ownStaging.get());
         }
+        service.keepSamples();
         service.start();
         service.onChange(watchdog::changed);
         parts.serve(new ServicePart.Ready(

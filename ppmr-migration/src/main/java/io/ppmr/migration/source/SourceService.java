@@ -18,6 +18,8 @@ import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.keep.KeptImageNote;
 import io.ppmr.migration.node.NodeProbe;
+import io.ppmr.migration.samples.MigrationSampler;
+import io.ppmr.migration.samples.SampleStore;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.transaction.journal.MappedJournal;
@@ -66,6 +68,7 @@ public final class SourceService implements AutoCloseable {
     private final MigrationQueue queue = new MigrationQueue(this::make);
     private final RankSurroundings surroundings;
     private SourceContext context;
+    private Optional<SampleStore> samples = Optional.empty();
     private FuseMount mount;
     private Optional<Thread> recovering = Optional.empty();
 
@@ -102,6 +105,11 @@ public final class SourceService implements AutoCloseable {
         this.metrics = new SourceMetrics(meters, pool, claims);
         metrics.held(this::open);
         SourceMetrics.showRails(meters, transports.railFigures());
+    }
+
+    /** Keeps samples of each migration beside the journal, from now on. Call it before {@link #start}. */
+    public void keepSamples() {
+        samples = Optional.of(new SampleStore(settings.journal()));
     }
 
     /** Mounts, and recovers the open migration of an earlier run. When it returns, migrations may be requested. */
@@ -228,10 +236,19 @@ public final class SourceService implements AutoCloseable {
             throws InterruptedException {
         MigrationRecord record =
                 new MigrationRecord(id, order.job().checkpointer().name(), context, watcher);
-        ReportListener listener = (report, isOver) -> reported.report(ended(report), isOver);
+        Optional<MigrationSampler> sampler = samples.map(store -> new MigrationSampler(id, record, store));
+        ReportListener listener = (report, isOver) -> {
+            String way = transports.state();
+            int end = way.indexOf(':');
+            record.steps(end < 0 ? way : way.substring(0, end)).forEach(context::note);
+            sampler.ifPresent(MigrationSampler::end);
+            reported.report(ended(report), isOver);
+        };
         try {
             requireMount();
-            return OrderedMigration.of(context, record, order, cancellation, listener);
+            OwnedMigration made = OrderedMigration.of(context, record, order, cancellation, listener);
+            sampler.ifPresent(MigrationSampler::start);
+            return made;
         } catch (IOException | CheckpointException e) {
             String reason = cancellation.reason().orElse(String.valueOf(e.getMessage()));
             MigrationReport report = record.report(MigrationReport.Outcome.REFUSED, reason);

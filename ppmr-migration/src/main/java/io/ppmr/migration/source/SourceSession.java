@@ -764,6 +764,7 @@ final class SourceSession {
         } catch (ErrnoException e) {
             throw new IOException("the directories of the images cannot be made: " + e.getMessage(), e);
         }
+        context.record().setFiles(place, files);
         end.begin(outlet, files);
         service.images().view().add(directory, files);
     }

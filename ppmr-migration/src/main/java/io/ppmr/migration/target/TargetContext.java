@@ -2,9 +2,11 @@ package io.ppmr.migration.target;
 
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.migration.RankSurroundings;
+import io.ppmr.migration.samples.SampleStore;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transport.TransportChoice;
+import java.util.Optional;
 import java.util.function.LongSupplier;
 
 /**
@@ -20,6 +22,7 @@ import java.util.function.LongSupplier;
  * @param view restarts' view of the mount
  * @param metrics the metrics
  * @param clock time since the boot in nanoseconds, for all times that other nodes count, too
+ * @param samples keeps the samples of migrations, if any are kept
  */
 record TargetContext(
         TargetSettings settings,
@@ -31,4 +34,5 @@ record TargetContext(
         TransactionJournal journal,
         ArrivingImageView view,
         TargetMetrics metrics,
-        LongSupplier clock) {}
+        LongSupplier clock,
+        Optional<SampleStore> samples) {}

@@ -9,6 +9,7 @@ import io.ppmr.fuse.MountOptions;
 import io.ppmr.linux.BootClock;
 import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.NodeProbe;
+import io.ppmr.migration.samples.SampleStore;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.target.session.ReceiveBuffers;
@@ -55,6 +56,7 @@ public final class TargetService implements AutoCloseable {
     private final ArrivingImageView view = new ArrivingImageView(this::room);
     private final TargetMetrics metrics;
     private final RankSurroundings surroundings;
+    private Optional<SampleStore> samples = Optional.empty();
     private FuseMount mount;
     private TransactionJournal journal;
     private TargetSessions sessions;
@@ -102,6 +104,11 @@ public final class TargetService implements AutoCloseable {
         this.metrics = new TargetMetrics(
                 meters, receiveBuffers.stream().map(ReceiveBuffers::pool).toList());
         metrics.held(this::open);
+    }
+
+    /** Keeps samples of each migration beside the journal. Call it before the service is started. */
+    public void keepSamples() {
+        samples = Optional.of(new SampleStore(settings.journal()));
     }
 
     /** Returns a supplier of this node's present facts. */
@@ -158,7 +165,8 @@ public final class TargetService implements AutoCloseable {
                 journal,
                 view,
                 metrics,
-                clock);
+                clock,
+                samples);
         sessions = new TargetSessions(context, receiveBuffers);
         sessions.recover();
         restarts = new JobRestarts(context);

@@ -10,6 +10,7 @@ import io.ppmr.fuse.ErrnoException;
 import io.ppmr.linux.LogContext;
 import io.ppmr.linux.RareLog;
 import io.ppmr.migration.RequestException;
+import io.ppmr.migration.samples.MigrationSampler;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.ControlMessage.InspectFiles;
@@ -599,9 +600,13 @@ final class TargetSessions {
         from.end().begin(transfer);
         service.view().add(directory, transfer.images());
         Restoration restoration = migration.restoration(begin, pods, checkpointer, transfer, directory);
+        Optional<MigrationSampler> sampler = service.samples()
+                .map(store -> new MigrationSampler(
+                        id, new SampledArrival(transfer, buffers.pool(), migration::outcome), store));
         long startNs = System.nanoTime();
         running.put(id, migration);
         try {
+            sampler.ifPresent(MigrationSampler::start);
             from.events().passTo(event -> passTo(migration, event, from));
             migration.begin(begin, restoration, link, from.end()::markEnded);
             service.metrics()
@@ -610,6 +615,7 @@ final class TargetSessions {
                             transfer.refusedSeeks(),
                             Duration.ofNanos(System.nanoTime() - startNs));
         } finally {
+            sampler.ifPresent(MigrationSampler::end);
             agent.stop();
             restoration.close();
             service.view().remove(directory);

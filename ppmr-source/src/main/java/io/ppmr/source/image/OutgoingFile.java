@@ -11,6 +11,7 @@ import io.ppmr.protocol.data.FrameType;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
@@ -59,6 +60,10 @@ public final class OutgoingFile {
 
     private volatile String name;
     private volatile long size;
+    /** Changed under the lock, read by samplers without it. */
+    private final AtomicLong writtenBytes = new AtomicLong();
+
+    private final AtomicLong sentBytes = new AtomicLong();
 
     private int chunk = BufferPool.NONE;
     private int slot;
@@ -135,6 +140,16 @@ public final class OutgoingFile {
     /** Never blocks, so that lookups succeed while a writer waits. */
     public long size() {
         return size;
+    }
+
+    /** Returns the number of bytes that its checkpointer wrote. Never blocks. */
+    public long writtenBytes() {
+        return writtenBytes.get();
+    }
+
+    /** Returns the number of bytes that were sent. Never blocks. */
+    public long sentBytes() {
+        return sentBytes.get();
     }
 
     // ---- FUSE's threads ---------------------------------------------------------------------------------------
@@ -373,6 +388,7 @@ public final class OutgoingFile {
         if (offset < HEAD_BYTES) {
             int bytes = (int) Math.min(lengthBytes, HEAD_BYTES - offset);
             outlet.sendPrefix(this, (int) offset, address, bytes);
+            sentBytes.lazySet(sentBytes.get() + bytes);
             recordWrite(address, offset, bytes);
             return bytes;
         }
@@ -413,6 +429,7 @@ public final class OutgoingFile {
         long end = offset + bytes;
         size = Math.max(size, end);
         lastWriteEnd = end;
+        writtenBytes.lazySet(writtenBytes.get() + bytes);
         lastWriteNs = System.nanoTime();
     }
 
@@ -544,6 +561,7 @@ public final class OutgoingFile {
         long offset = window * geometry.chunkBytes() + from;
         try {
             outlet.sendChunk(this, full, from, offset, to - from, slot, chunkSinceNs);
+            sentBytes.lazySet(sentBytes.get() + to - from);
         } catch (IOException e) {
             // The writer's bytes are lost, so the file cannot become complete.
             failImage(String.valueOf(e.getMessage()));

@@ -349,6 +349,7 @@ public final class ArrivingFile {
             }
             copied += step;
         }
+        rank.addRead(copied);
         listener.bytesRead(copied);
         return copied;
     }

@@ -12,6 +12,8 @@ import io.ppmr.protocol.data.DataMessage.Created;
 import io.ppmr.protocol.data.DataMessage.Removed;
 import io.ppmr.protocol.data.DataMessage.Renamed;
 import io.ppmr.protocol.data.ImageTraits;
+import java.util.Collection;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -189,6 +191,11 @@ public final class ArrivingImages {
             throw new ImageException("the source ends rank " + rank + ", which is not in the plan");
         }
         image.end();
+    }
+
+    /** Returns the images of all ranks. Any thread. */
+    public Collection<RankImage> ranks() {
+        return Collections.unmodifiableCollection(ranks.values());
     }
 
     /** Returns true if there are ranks and the image of each is complete. */

@@ -1,6 +1,7 @@
 package io.ppmr.target.image;
 
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.LongAdder;
 import java.util.function.Predicate;
 
 /**
@@ -14,6 +15,8 @@ public final class RankImage {
     private final Predicate<String> streams;
     private final boolean writesStreamsConcurrently;
     private final AtomicInteger readersWaiting = new AtomicInteger();
+    private final LongAdder arrivedBytes = new LongAdder();
+    private final LongAdder readBytes = new LongAdder();
     private volatile boolean ended;
     private boolean staging;
 
@@ -60,6 +63,26 @@ public final class RankImage {
     /** A name arrived or the migration failed: wakes the readers that wait for a name. */
     synchronized void changed() {
         notifyAll();
+    }
+
+    /** Counts bytes of its files that arrived. */
+    public void addArrived(long bytes) {
+        arrivedBytes.add(bytes);
+    }
+
+    /** Counts bytes of its files that its restart read. */
+    void addRead(long bytes) {
+        readBytes.add(bytes);
+    }
+
+    /** Returns the number of bytes that arrived. Never blocks. */
+    public long arrivedBytes() {
+        return arrivedBytes.sum();
+    }
+
+    /** Returns the number of bytes that its restart read. Never blocks. */
+    public long readBytes() {
+        return readBytes.sum();
     }
 
     /** Counts a reader of a file, or an opener of a missing file, that begins to wait. */

@@ -335,6 +335,7 @@ final class ChunkReception implements Arrivals {
             return false;
         }
         arrivedBytes.add(entry.lengthBytes);
+        entry.file.rank().addArrived(entry.lengthBytes);
         return true;
     }
 }

@@ -303,7 +303,9 @@ public final class Transfer {
         if (!frame.isConsistent()) {
             throw new ProtocolException(frame + " is outside of a prefix: the source is broken");
         }
-        images.file(frame.file()).onPrefixArrived(frame);
+        ArrivingFile file = images.file(frame.file());
+        file.onPrefixArrived(frame);
+        file.rank().addArrived(frame.dataLengthBytes());
         hops.prefixReceived(frame.dataLengthBytes());
         prefixBytes.lazySet(prefixBytes.get() + frame.dataLengthBytes());
     }
