@@ -38,6 +38,9 @@ package_check_packages=(lintian rpmlint debootstrap)
 # The shell whose completion a test tries; the other is bash.
 shell_packages=(zsh)
 
+# The browser that a test shows reports in.
+page_packages=(chromium)
+
 # MPIs whose ranks are in pods, for a test.
 mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev hpcc)
 
@@ -320,6 +323,7 @@ set_up_tests() {
     if $1; then
         install_without_services nscd -- "${name_cache_packages[@]}" || true
         install_packages "${shell_packages[@]}" "${package_check_packages[@]}" || true
+        install_packages "${page_packages[@]}" || true
         set_up_bench
         set_up_jdk25
     fi

@@ -60,6 +60,7 @@ public final class Main implements Runnable {
             "resolve",
             "history",
             "show",
+            "report",
             "restart",
             "config",
             "doctor",
@@ -144,6 +145,7 @@ public final class Main implements Runnable {
             case "cancel" -> new CancelCommand();
             case "resolve" -> new ResolveCommand();
             case "history" -> new HistoryCommand();
+            case "report" -> new ReportCommand();
             case "show" -> new ShowCommand();
             case "restart" -> new RestartCommand();
             case "config" -> new ConfigCommand();

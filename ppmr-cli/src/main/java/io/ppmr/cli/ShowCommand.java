@@ -2,11 +2,9 @@ package io.ppmr.cli;
 
 import io.ppmr.cli.help.JsonResult;
 import io.ppmr.cli.history.MigrationHistory;
-import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import java.io.PrintWriter;
 import java.nio.file.Path;
-import java.util.List;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -42,18 +40,7 @@ final class ShowCommand implements Callable<Integer> {
     public Integer call() throws Exception {
         PrintWriter out = spec.commandLine().getOut();
         Path file = journal.file(config);
-        List<String> names = MigrationHistory.namesBeginningWith(file, id);
-        if (names.isEmpty()) {
-            throw new CommandFailure(
-                    ExitCode.FAILED, "the journal " + file + " has no migration " + id + ". ppmr history lists them");
-        }
-        if (names.size() > 1) {
-            throw new CommandFailure(
-                    ExitCode.USAGE,
-                    "several migrations begin with " + id + ": " + String.join(", ", names)
-                            + ". Remedy: give more characters");
-        }
-        MigrationHistory found = MigrationHistory.find(file, names.get(0)).orElseThrow();
+        MigrationHistory found = MigrationHistory.named(file, id);
         if (json) {
             JsonText.print(out, found);
         } else {

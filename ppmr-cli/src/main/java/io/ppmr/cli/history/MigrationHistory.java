@@ -1,6 +1,8 @@
 package io.ppmr.cli.history;
 
 import com.fasterxml.jackson.annotation.JsonUnwrapped;
+import io.ppmr.daemon.service.CommandFailure;
+import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.PlannedRank;
@@ -111,7 +113,12 @@ public record MigrationHistory(
             long overlapMs) {}
 
     /** A record of the protocol. */
-    public record Event(long atEpochMs, int attempt, String name, String detail) {}
+    public record Event(long atEpochMs, int attempt, String name, String detail) {
+        /** Returns the name for people. */
+        public String words() {
+            return EVENT_WORDS.getOrDefault(name, name);
+        }
+    }
 
     /** Receives migrations, one after the other. */
     @FunctionalInterface
@@ -154,6 +161,23 @@ public record MigrationHistory(
             }
         });
         return names.contains(prefix) ? List.of(prefix) : List.copyOf(names);
+    }
+
+    /** Finds one migration of a journal by its name or the first characters. Fails by name if there is not one. */
+    public static MigrationHistory named(Path journal, String prefix) throws IOException, CommandFailure {
+        List<String> names = namesBeginningWith(journal, prefix);
+        if (names.isEmpty()) {
+            throw new CommandFailure(
+                    ExitCode.FAILED,
+                    "the journal " + journal + " has no migration " + prefix + ". ppmr history lists them");
+        }
+        if (names.size() > 1) {
+            throw new CommandFailure(
+                    ExitCode.USAGE,
+                    "several migrations begin with " + prefix + ": " + String.join(", ", names)
+                            + ". Remedy: give more characters");
+        }
+        return find(journal, names.get(0)).orElseThrow();
     }
 
     private static List<MigrationHistory> of(Path journal, List<String> ids) throws IOException {
@@ -256,6 +280,8 @@ public record MigrationHistory(
         long endMs = endMs(step);
         List<long[]> others = all.stream()
                 .filter(other -> !other.step().equals(step.step()) && other.attempt() == step.attempt())
+                // These describe the others, and nothing is done in them.
+                .filter(other -> !other.step().equals("pause") && !other.step().startsWith("by "))
                 .map(other ->
                         new long[] {Math.max(step.startEpochMs(), other.startEpochMs()), Math.min(endMs, endMs(other))})
                 .filter(span -> span[1] > span[0])
@@ -380,7 +406,7 @@ public record MigrationHistory(
                             "%-23s  %d %-20s %s",
                             time(event.atEpochMs()),
                             event.attempt(),
-                            EVENT_WORDS.getOrDefault(event.name(), event.name()),
+                            event.words(),
                             event.detail())
                     .stripTrailing());
         }
