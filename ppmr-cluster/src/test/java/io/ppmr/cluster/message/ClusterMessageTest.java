@@ -34,7 +34,9 @@ class ClusterMessageTest {
             new ClusterMessage.ProbeNodes(List.of("n2:1", "n3:1")),
             new ClusterMessage.NodesProbed(List.of()),
             new ClusterMessage.NotActive("c2:7413"),
-            new ClusterMessage.QuestionRefused("why"));
+            new ClusterMessage.QuestionRefused("why"),
+            new ClusterMessage.AskJobs("show", "{}"),
+            new ClusterMessage.JobsAnswer("{\"number\":1}"));
 
     @Test
     void shouldReadWhatItWrote() throws Exception {
