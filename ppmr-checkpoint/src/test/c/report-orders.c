@@ -575,7 +575,7 @@ static void change(struct model *of, struct model_thread *thread)
     thread->stage = thread->count > 0 ? CHANGED : TAKEN;
 }
 
-/* A thread goes on as far as it can. */
+/* A thread runs as far as it can. */
 static void step(struct model *of, struct model_thread *thread)
 {
     struct model_page *at;

@@ -31,7 +31,8 @@ import org.jfree.data.xy.XYSeries;
 import org.jfree.data.xy.XYSeriesCollection;
 
 /**
- * The charts of one migration. Their only texts are names of ours and numbers, nothing that a user chose. Immutable.
+ * The charts of one migration. Their only texts are the names of curves, and numbers: nothing that a user chose.
+ * Immutable.
  */
 final class MigrationCharts {
     /** Name of the step that is the pause of the job. */

@@ -132,7 +132,7 @@ final class CheckpointModel {
         if (isWritten) {
             boolean isCurrent = world.versions().get(controller) == history.size() - 1;
             if (!isCurrent && variant != Variant.WRITE_WITHOUT_VERSION) {
-                // The write fails. The controller reads the record anew, and has no reports.
+                // The write fails. The controller reads the record again, and has no reports.
                 views.set(controller, world.stored().withReports(JobState.RoundReports.NONE));
                 versions.set(controller, history.size() - 1);
                 return Optional.of(with(world, history, views, versions));

@@ -295,7 +295,7 @@ final class RestartModel {
         return Optional.empty();
     }
 
-    /** At the end of a schedule in which nobody ends pods, all of them run, or none. */
+    /** At the end of a schedule in which no user ends pods, all of them run, or none. */
     private Optional<String> whyWrongAtTheEnd(World world) {
         long running = world.targets().values().stream()
                 .filter(one -> !one.running().isEmpty())

@@ -30,8 +30,9 @@ import java.util.stream.Stream;
 import java.util.zip.CRC32C;
 
 /**
- * The images of a job's sets, in a directory of root's: {@code DIRECTORY/UID/JOB/SET/POD/}. Several nodes may share the
- * directory. An image grows under {@code POD.partial}, and gets its name when all of it is on the disk. Immutable.
+ * The images of a job's sets, in a directory that belongs to root: {@code DIRECTORY/UID/JOB/SET/POD/}. Several nodes
+ * may share the directory. An image grows under {@code POD.partial}, and gets its name when all of it is on the disk.
+ * Immutable.
  *
  * @param directory the directory of checkpoints, of the pods' template
  * @param uid the job's user
