@@ -231,7 +231,7 @@ class PodMoveIT {
                 "/tmp");
         b.await(redis, "Ready to accept connections");
         Path stop = a.folder().resolve("stop");
-        String mac = b.journal("1-redis").path("mac").textValue();
+        String mac = b.journal("1-redis").path("addresses").path("mac").textValue();
         // The services' own connections are closed as they like.
         try (Spawned resets = a.spawn(
                         "tcpdump", "-i", "br0", "-l", "-n", "host 10.20.0.16 and tcp[tcpflags] & tcp-rst != 0");
@@ -654,7 +654,7 @@ class PodMoveIT {
         Files.createFile(b.folder().resolve("off"));
         Conditions.until(MovingNode.LIMIT, "it continues", () -> !b.journal("1-client")
                 .path("move")
-                .isTextual());
+                .isObject());
         PodStatus there = b.list("target").stream()
                 .filter(pod -> pod.name().equals("1/client"))
                 .findFirst()
@@ -720,7 +720,7 @@ class PodMoveIT {
                 """);
         a.await(pod, "open");
         Assumptions.assumeFalse(a.said(pod).contains("none"), "this kernel has no Multipath TCP");
-        requireRefusal("Multipath TCP");
+        requireRefusal("a socket of the protocol MPTCP");
     }
 
     /**
