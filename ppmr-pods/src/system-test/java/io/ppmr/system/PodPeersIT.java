@@ -388,7 +388,7 @@ class PodPeersIT {
         b.target().kill();
         Conditions.until(LEASE_ENDS, "the lease ends, and nothing is left", () -> tables(c, server)
                 .isBlank());
-        assertTrue(c.target().log().contains("nobody says any more that address 10.20.0.12 is away"));
+        assertTrue(c.target().log().contains("the lease for address 10.20.0.12, away by migration"));
         Files.delete(b.folder().resolve("wait"));
         b.startTarget("");
         a.startSource();
