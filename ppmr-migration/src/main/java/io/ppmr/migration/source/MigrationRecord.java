@@ -132,7 +132,7 @@ final class MigrationRecord implements SampledMigration {
     }
 
     /**
-     * Returns the steps so far, for the history. The last one may still go on.
+     * Returns the steps so far, for the history. The last one may still be under way.
      *
      * @param transport the way of the bytes, in a few words
      */

@@ -116,7 +116,7 @@ class SamplerTest {
         while (isSampling() && System.nanoTime() - deadlineNs < 0) {
             Thread.onSpinWait();
         }
-        assertTrue(!isSampling(), "the sampler goes on");
+        assertTrue(!isSampling(), "the sampler does not end");
         assertEquals("a file in the folder's place", Files.readString(journal.resolve("samples")));
     }
 
