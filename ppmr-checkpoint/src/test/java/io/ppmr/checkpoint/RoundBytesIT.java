@@ -6,12 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.linux.Command;
 import io.ppmr.linux.ProcStat;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
@@ -113,9 +114,19 @@ class RoundBytesIT {
         return held;
     }
 
+    /**
+     * Returns whether the process can do nothing more. A thread that still runs reaps a child of its process, so a
+     * process is held when all of its threads are; one that is not there changes the list of held ones.
+     */
     private static boolean isHeld(long pid) {
-        Optional<ProcStat> stat = ProcStat.read(Path.of("/proc/" + pid + "/stat"));
-        return stat.isEmpty() || stat.get().isStopped() || stat.get().isDead();
+        try (Stream<Path> threads = Files.list(Path.of("/proc/" + pid + "/task"))) {
+            return threads.allMatch(thread -> ProcStat.read(thread.resolve("stat"))
+                    .filter(stat -> stat.isStopped() || stat.isDead())
+                    .isPresent());
+        } catch (IOException | UncheckedIOException e) {
+            LOG.info("PID {} has ended: {}", pid, e.toString());
+            return false;
+        }
     }
 
     /** Restores the copy, compares it, and returns the number of compared pages. */

@@ -15,11 +15,11 @@ import org.junit.jupiter.api.Test;
 class ScatteredWritesTest {
     private static final int CHUNK_BYTES = 128 << 10;
     /** A power of two, so that an odd step reaches each piece once. */
-    private static final int PIECES = 1 << 19;
+    private static final int PIECES = 1 << 21;
 
     private static final long STEP = 388_211;
-    /** Less than eight bytes for each piece. */
-    private static final long HEAP_BYTES = 2 << 20;
+    /** Four bytes for each piece. What other threads of this JVM allocate meanwhile is a small part of it. */
+    private static final long HEAP_BYTES = 2 * PIECES;
     /** The first pieces are written before the measurement, because they load classes. */
     private static final int FIRST = 64;
 
