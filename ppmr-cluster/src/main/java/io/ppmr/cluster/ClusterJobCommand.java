@@ -138,6 +138,13 @@ final class ClusterJobCommand implements Runnable {
                     found.last().outcome(),
                     found.last().reason());
         }
+        if (!found.schedule().every().isEmpty()) {
+            out.printf(
+                    "checkpoints: every %s, now each %d s%s%n",
+                    found.schedule().every(),
+                    found.schedule().intervalS(),
+                    found.schedule().isOverdue() ? "; OVERDUE: two intervals were missed" : "");
+        }
         out.println(found.sets().isEmpty() ? "sets: none" : "sets, the oldest first:");
         for (SetView set : found.sets()) {
             out.printf(

@@ -268,7 +268,7 @@ final class ClusterMember implements AutoCloseable {
                 }
             }
             Optional<Event> event = session.await(!isThere ? NAME_TAKEN_AGAIN : isJobDue ? JOB_AGAIN : REFRESH);
-            if (isJobDue || event.filter(Event.JOB_CHANGED::equals).isPresent() || event.isEmpty()) {
+            if (isJobDue || event.filter(Event.JOB_CHANGED::equals).isPresent() || (event.isEmpty() && isDue())) {
                 isJobDue = isThere && !refreshJobs(session);
             }
             if (event.isEmpty() && isThere) {
@@ -289,6 +289,16 @@ final class ClusterMember implements AutoCloseable {
                     case JOB_CHANGED -> LOG.trace("a job has changed");
                 }
             }
+        }
+    }
+
+    /** Compares the pods of this node with those that are registered. */
+    private boolean isDue() {
+        try {
+            return jobs.isDue();
+        } catch (IOException e) {
+            log.write("jobs", "the pods of this node are not known: " + e.getMessage());
+            return true;
         }
     }
 

@@ -200,7 +200,8 @@ public final class ClusterPart implements ServicePart {
                             questions,
                             question,
                             question instanceof JobQuestion.OrderRestart ? RESTART_LIMIT : JOB_LIMIT),
-                    ownName()));
+                    ownName(),
+                    job -> Optional.ofNullable(member).flatMap(one -> one.jobs().refusal(job))));
             return requests;
         }
 

@@ -1,5 +1,6 @@
 package io.ppmr.cluster;
 
+import io.ppmr.cluster.job.CheckpointBudget;
 import io.ppmr.cluster.job.JobTable;
 import io.ppmr.cluster.zookeeper.ClusterUser;
 import io.ppmr.cluster.zookeeper.ControllerAccess;
@@ -165,9 +166,51 @@ public record ControllerConfig(
                     doc = "how long the images of a checkpoint may take to reach the disks, and a restart to restore"
                             + " all pods",
                     example = "10m")
-            Duration stepLimit) {
+            Duration stepLimit,
+
+            @Key(
+                    value = "1%",
+                    doc = "the part of a job's time in which regular checkpoints may hold it, from 0.1% to 50%",
+                    example = "5%")
+            String overhead,
+
+            @Key(
+                    doc = "the mean time between failures of one node, for intervals that controllers derive"
+                            + " (--checkpoint-every auto). Default: none, and such jobs are refused",
+                    example = "20000h")
+            Optional<Duration> nodeMtbf,
+
+            @Key(value = "1m", doc = "no job is checkpointed at a shorter interval", example = "10m")
+            Duration leastInterval,
+
+            @Key(
+                    value = "2",
+                    doc = "how many checkpoints write to one directory at a time. The others wait",
+                    example = "4",
+                    least = 1,
+                    most = 1000)
+            int checkpointsAtOnce) {
+        private static final double LEAST_PERCENT = 0.1;
+        private static final double MOST_PERCENT = 50;
+        private static final double HUNDRED = 100;
+
+        /** Returns the overhead as a part of 1, or empty if it has another form. */
+        private Optional<Double> part() {
+            if (!overhead.matches("\\d{1,2}(\\.\\d{1,3})?%")) {
+                return Optional.empty();
+            }
+            double percent = Double.parseDouble(overhead.substring(0, overhead.length() - 1));
+            return percent < LEAST_PERCENT || percent > MOST_PERCENT
+                    ? Optional.empty()
+                    : Optional.of(percent / HUNDRED);
+        }
+
         JobTable.JobLimits limits() {
-            return new JobTable.JobLimits(keep, holdLimit, stepLimit);
+            return new JobTable.JobLimits(
+                    keep,
+                    holdLimit,
+                    stepLimit,
+                    new CheckpointBudget(part().orElseThrow(), nodeMtbf, leastInterval, checkpointsAtOnce));
         }
     }
 
@@ -213,6 +256,10 @@ public record ControllerConfig(
                     "controller_key_file",
                     "has the same key as key_file, which every service has: make another one" + " (ppmr keygen)");
         }
+        ConfigFile.FileSection<CheckpointKeys> checkpoints = file.section(CheckpointKeys.class);
+        if (checkpoints.values().part().isEmpty()) {
+            checkpoints.bad("overhead", "must be a part in percent from 0.1% to 50%, such as \"1%\" or \"2.5%\"");
+        }
         ControllerConfig config = new ControllerConfig(
                 keys,
                 key,
@@ -220,7 +267,7 @@ public record ControllerConfig(
                 ensemble.tls().files(top),
                 ServiceConfig.access(top, keys.control()),
                 ServiceConfig.metrics(file.section(ServiceKeys.MetricsKeys.class)),
-                file.section(CheckpointKeys.class).values());
+                checkpoints.values());
         file.requireGood();
         return config;
     }

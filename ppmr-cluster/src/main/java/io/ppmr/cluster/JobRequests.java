@@ -16,6 +16,7 @@ import java.io.IOException;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Function;
 
 /**
  * The requests about jobs over several nodes on the control socket of a service. Every user may send them; a user sees
@@ -60,11 +61,13 @@ final class JobRequests {
      * Returns all requests, by their names in the protocol.
      *
      * @param host the name of this node
+     * @param refusal why pods of a job on this node are not registered, if so
      */
-    static Map<String, ControlRequest<?>> of(ActiveController controllers, String host) {
+    static Map<String, ControlRequest<?>> of(
+            ActiveController controllers, String host, Function<JobName, Optional<String>> refusal) {
         return Map.of(
                 SHOW,
-                request((request, with) -> with.send(JOBS, jobs(controllers, request, with))),
+                request((request, with) -> with.send(JOBS, jobs(controllers, request, with, refusal))),
                 CHECKPOINT,
                 request((request, with) ->
                         with.send(ORDERED, ordered(controllers, new JobQuestion.OrderCheckpoint(own(request, with))))),
@@ -109,7 +112,11 @@ final class JobRequests {
         return answer.number() == null ? 0 : answer.number();
     }
 
-    private static List<JobView> jobs(ActiveController controllers, JobRequest request, Exchange with)
+    private static List<JobView> jobs(
+            ActiveController controllers,
+            JobRequest request,
+            Exchange with,
+            Function<JobName, Optional<String>> refusal)
             throws IOException, RequestException {
         Integer only = with.controls() ? null : Accounts.uidOf(with.user());
         JobName job = request.job() == null ? null : own(request, with);
@@ -117,7 +124,13 @@ final class JobRequests {
         if (answer.refusal() != null) {
             throw new RequestException(answer.refusal());
         }
-        return answer.jobs() == null ? List.of() : answer.jobs();
+        List<JobView> jobs = answer.jobs() == null ? List.of() : answer.jobs();
+        Optional<String> unregistered = job == null || !jobs.isEmpty() ? Optional.empty() : refusal.apply(job);
+        if (unregistered.isPresent()) {
+            throw new RequestException(
+                    "the pods of job " + job + " on this node are not registered: " + unregistered.get());
+        }
+        return jobs;
     }
 
     /** Returns the named job, which must be the caller's, unless the caller controls the service. */

@@ -122,6 +122,14 @@ public final class PodCommand implements Runnable {
                             })
                     int members,
             @Option(
+                            names = "--checkpoint-every",
+                            paramLabel = "INTERVAL",
+                            description = {
+                                "checkpoint the job regularly: 90s, 10m, 2h, 1d, or auto for an interval that the"
+                                        + " controllers derive; they may lengthen it; with --members"
+                            })
+                    String checkpointEvery,
+            @Option(
                             names = "--template",
                             paramLabel = "NAME",
                             description = "the template, a [pods.NAME]; needed if you may use several")
@@ -147,7 +155,10 @@ public final class PodCommand implements Runnable {
         Optional<PodWatch> watch =
                 attach ? Optional.of(new PodWatch(socket.path(Side.SOURCE), System.in, out())) : Optional.empty();
         PodOrder order = or(streams)
-                .order(new PodSpecification(name, job, template, List.of(), command, members), address, user);
+                .order(
+                        new PodSpecification(name, job, template, List.of(), command, members, checkpointEvery),
+                        address,
+                        user);
         try (PodClient client = new PodClient(socket.path(Side.SOURCE))) {
             PodStatus pod = client.runPod(order);
             out().println(

@@ -2,6 +2,7 @@ package io.ppmr.pods;
 
 import io.ppmr.daemon.jobs.JobName;
 import io.ppmr.daemon.part.MemberJobs;
+import io.ppmr.protocol.control.CheckpointInterval;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -45,6 +46,8 @@ record PodMembers(Pods pods) implements MemberJobs {
                 first.specification().members(),
                 names,
                 directories.size() == 1 ? directories.iterator().next() : Optional.empty(),
+                CheckpointInterval.parse(first.specification().checkpointEvery())
+                        .orElse(CheckpointInterval.NONE),
                 job.stream().anyMatch(PodRecord::moves));
     }
 

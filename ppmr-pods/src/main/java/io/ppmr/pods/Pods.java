@@ -17,8 +17,10 @@ import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.linux.RareLog;
 import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.RequestException;
+import io.ppmr.protocol.control.CheckpointInterval;
 import io.ppmr.protocol.control.PodAddresses;
 import io.ppmr.protocol.control.PodFacts;
+import io.ppmr.protocol.control.PodSpecification;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
@@ -179,6 +181,37 @@ public final class Pods {
 
     // ---- making one --------------------------------------------------------------------------------------------
 
+    private static void requireMember(PodSpecification pod) throws RequestException {
+        if (pod.members() < 0 || pod.members() > MOST_MEMBERS) {
+            throw new RequestException("a job over several nodes has 1 to " + MOST_MEMBERS + " pods (--members)");
+        }
+        Optional<CheckpointInterval> interval = CheckpointInterval.parse(pod.checkpointEvery());
+        if (interval.isEmpty()) {
+            throw new RequestException("the interval of checkpoints is auto, or a time such as 90s, 10m, 2h or 1d, of"
+                    + " 100 days at most: write it so (--checkpoint-every)");
+        }
+        if (interval.get().isRegular() && pod.members() == 0) {
+            throw new RequestException("only a job over several nodes is checkpointed regularly. Remedy: name the"
+                    + " number of its pods (--members), or leave --checkpoint-every out");
+        }
+    }
+
+    /** All pods of a job over several nodes are ordered alike, since the job is checkpointed as one. */
+    private void requireSameJob(PodSpecification pod, int uid) throws IOException, RequestException {
+        for (PodRecord other : running()) {
+            PodSpecification known = other.specification();
+            if (other.uid() == uid
+                    && known.job().equals(pod.job())
+                    && (known.members() != pod.members()
+                            || !known.checkpointEvery().equals(pod.checkpointEvery()))) {
+                throw new RequestException("pod " + known.name() + " of the job " + pod.job()
+                        + " was run with other values of --members and --checkpoint-every ("
+                        + known.members() + ", '" + known.checkpointEvery() + "'). Remedy: give all pods of a job the"
+                        + " same ones");
+            }
+        }
+    }
+
     /** Makes a pod and starts its command. Removes the pod if that fails. */
     public PodStatus run(PodUser caller, PodOrder order) throws IOException, RequestException {
         if (!PodOrder.isName(order.name())) {
@@ -189,11 +222,10 @@ public final class Pods {
             throw new RequestException("a job of pods has a name as a pod has, of up to 32 small letters, digits and"
                     + " hyphens, none of these at its ends: name it so");
         }
-        if (order.specification().members() < 0 || order.specification().members() > MOST_MEMBERS) {
-            throw new RequestException("a job over several nodes has 1 to " + MOST_MEMBERS + " pods (--members)");
-        }
+        requireMember(order.specification());
         order.requireCommand();
         Accounts.User owner = ownerOf(caller, order);
+        requireSameJob(order.specification(), owner.uid());
         PodTemplate template = templateOf(order, owner.uid());
         Optional<String> none = runtime.whyNoBridge(template.network().bridge());
         if (none.isPresent()) {

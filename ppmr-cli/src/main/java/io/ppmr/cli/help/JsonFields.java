@@ -1,11 +1,14 @@
 package io.ppmr.cli.help;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.introspect.BeanPropertyDefinition;
 import java.lang.reflect.ParameterizedType;
 import java.lang.reflect.RecordComponent;
 import java.lang.reflect.Type;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -17,6 +20,8 @@ import java.util.stream.Collectors;
 final class JsonFields {
     private static final Set<Class<?>> WHOLE =
             Set.of(int.class, long.class, short.class, Integer.class, Long.class, Short.class);
+
+    private static final ObjectMapper JSON = new ObjectMapper();
 
     private JsonFields() {}
 
@@ -34,9 +39,15 @@ final class JsonFields {
         if (!type.isRecord()) {
             return;
         }
+        Map<String, String> names = new HashMap<>();
+        for (BeanPropertyDefinition property : JSON.getSerializationConfig()
+                .introspect(JSON.constructType(type))
+                .findProperties()) {
+            names.put(property.getInternalName(), property.getName());
+        }
         for (RecordComponent component : type.getRecordComponents()) {
             Type declared = component.getGenericType();
-            String path = prefix + component.getName();
+            String path = prefix + names.getOrDefault(component.getName(), component.getName());
             while (isCollection(declared)) {
                 declared = ((ParameterizedType) declared).getActualTypeArguments()[0];
                 path += "[]";

@@ -4,7 +4,6 @@ import com.fasterxml.jackson.core.JacksonException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.ppmr.cluster.job.JobKey;
 import io.ppmr.cluster.job.JobQuestion;
-import io.ppmr.cluster.job.JobRecord.RoundOutcome;
 import io.ppmr.cluster.job.JobRecords;
 import io.ppmr.cluster.job.JobTable;
 import io.ppmr.cluster.message.ClusterMessage;
@@ -606,9 +605,9 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         return new TreeMap<>(counts);
     }
 
-    /** Returns how many checkpoints and restarts of jobs ended so while this controller was active. */
-    public long count(RoundOutcome outcome) {
-        return jobs.count(outcome);
+    /** Returns the jobs over several nodes. Only their figures are for any thread. */
+    public JobTable jobs() {
+        return jobs;
     }
 
     /** Returns whether it is the active one. */

@@ -10,8 +10,9 @@ sealed interface JobEvent {
      * A source has these pods of the job now.
      *
      * @param members the number of pods of the job on all nodes
+     * @param schedule its regular checkpoints
      */
-    record Registered(String host, int members, Set<String> pods) implements JobEvent {
+    record Registered(String host, int members, Set<String> pods, JobRecord.JobSchedule schedule) implements JobEvent {
         public Registered {
             pods = Set.copyOf(pods);
         }

@@ -10,6 +10,7 @@ import io.ppmr.daemon.part.NodeJobs;
 import io.ppmr.linux.RareLog;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.keep.SetDirectory;
+import io.ppmr.protocol.control.CheckpointInterval;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -53,6 +54,9 @@ public final class JobMembers {
     private final Map<JobName, TargetMember> targets = new ConcurrentHashMap<>();
     private final Map<JobName, Registered> registered = new ConcurrentSkipListMap<>(BY_KEY);
     private final Map<JobName, String> moves = new ConcurrentHashMap<>();
+    /** The refusals of controllers to register pods of this node. */
+    private final Map<JobName, String> refusals = new ConcurrentHashMap<>();
+
     private volatile boolean isEnding;
     private final Map<JobName, String> cleaned = new ConcurrentHashMap<>();
 
@@ -73,6 +77,27 @@ public final class JobMembers {
     /** Has all pods registered again: the session is a new one. */
     public void joined() {
         registered.replaceAll((job, known) -> new Registered(known.job(), NOT_REGISTERED));
+    }
+
+    /**
+     * Returns true if the pods of this node are not those that were registered. Sends nothing: a job that runs costs no
+     * message.
+     */
+    public boolean isDue() throws IOException {
+        if (jobs.checkpoints().isEmpty()) {
+            return false;
+        }
+        Map<JobName, MemberJob> here = new TreeMap<>(BY_KEY);
+        for (MemberJob job : jobs.members().here()) {
+            here.put(job.name(), job.still());
+        }
+        Map<JobName, MemberJob> known = new TreeMap<>(BY_KEY);
+        registered.forEach((name, one) -> {
+            if (!one.job().pods().isEmpty()) {
+                known.put(name, one.job());
+            }
+        });
+        return !here.equals(known);
     }
 
     /**
@@ -105,15 +130,16 @@ public final class JobMembers {
                         here.putIfAbsent(known.job().name(), known.job().without()));
         for (String key : reader.orders(host)) {
             JobKey.parse(key)
-                    .ifPresent(
-                            name -> here.putIfAbsent(name, new MemberJob(name, 1, Set.of(), Optional.empty(), false)));
+                    .ifPresent(name -> here.putIfAbsent(
+                            name, new MemberJob(name, 1, Set.of(), Optional.empty(), CheckpointInterval.NONE, false)));
         }
+        refusals.keySet().retainAll(here.keySet());
         for (MemberJob job : here.values()) {
             // One job must not keep the others from their records.
             try {
                 isDone &= refresh(reader, job, checkpoints);
             } catch (IOException | RuntimeException e) {
-                log.write("job " + job.name(), "job " + job.name() + ": " + e.getMessage());
+                log.write("job", "job " + job.name() + ": " + e.getMessage());
                 isDone = false;
             }
         }
@@ -144,11 +170,12 @@ public final class JobMembers {
             return true;
         }
         try {
-            Answer answer = controllers.ask(
-                    new JobQuestion.Register(job.name(), host, job.members(), new TreeSet<>(job.pods())));
+            Answer answer = controllers.ask(new JobQuestion.Register(
+                    job.name(), host, job.members(), new TreeSet<>(job.pods()), scheduleOf(job)));
             if (answer.refusal() != null) {
+                refusals.put(job.name(), answer.refusal());
                 log.write(
-                        "register " + job.name(),
+                        "register",
                         "the pods of job " + job.name() + " are not registered, so it is not checkpointed: "
                                 + answer.refusal());
                 return false;
@@ -157,16 +184,25 @@ public final class JobMembers {
                     "job {}: {} pods are registered from this node",
                     job.name(),
                     job.pods().size());
+            refusals.remove(job.name());
             notes.keep(job.name());
             registered.put(job.name(), wanted);
             return true;
         } catch (IOException | RequestException e) {
             log.write(
-                    "register " + job.name(),
+                    "no controller",
                     "the pods of job " + job.name() + " are not registered yet, so it is not checkpointed: "
                             + e.getMessage());
             return false;
         }
+    }
+
+    private static JobRecord.JobSchedule scheduleOf(MemberJob job) throws IOException {
+        return new JobRecord.JobSchedule(
+                job.interval().text(),
+                job.checkpoints().isPresent()
+                        ? CheckpointStore.nameOf(job.checkpoints().get())
+                        : "");
     }
 
     // ---- migrations ---------------------------------------------------------------------------------------------
@@ -257,7 +293,7 @@ public final class JobMembers {
             try {
                 refreshTarget(reader, job);
             } catch (IOException | RuntimeException e) {
-                log.write("job " + job, "job " + job + ": " + e.getMessage());
+                log.write("restart", "job " + job + ": " + e.getMessage());
             }
         }
     }
@@ -282,6 +318,11 @@ public final class JobMembers {
             }
         }
         return Optional.empty();
+    }
+
+    /** Returns why controllers do not register the pods of this node; empty if they do, or if none is here. */
+    public Optional<String> refusal(JobName job) {
+        return Optional.ofNullable(refusals.get(job));
     }
 
     /** Answers a controller: which pods run here, or which images this node can read. */

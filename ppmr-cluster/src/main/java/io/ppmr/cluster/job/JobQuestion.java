@@ -39,8 +39,10 @@ public sealed interface JobQuestion {
      * A source has these pods of the job.
      *
      * @param members the number of pods of the job on all nodes
+     * @param schedule its regular checkpoints
      */
-    record Register(JobName job, String host, int members, Set<String> pods) implements JobQuestion {}
+    record Register(JobName job, String host, int members, Set<String> pods, JobRecord.JobSchedule schedule)
+            implements JobQuestion {}
 
     /** The steps that members report. */
     enum MemberStep {

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import io.ppmr.daemon.jobs.JobName;
+import io.ppmr.protocol.control.CheckpointInterval;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Optional;
@@ -24,6 +25,7 @@ import java.util.Optional;
  * @param holdSeconds in CHECKPOINT how long a source holds its pods without GO
  * @param last the end of the last checkpoint or restart
  * @param moves the open migrations of its pods
+ * @param schedule its regular checkpoints
  */
 public record JobRecord(
         String id,
@@ -35,7 +37,8 @@ public record JobRecord(
         String set,
         long holdSeconds,
         LastRound last,
-        List<OpenMove> moves) {
+        List<OpenMove> moves,
+        JobSchedule schedule) {
     /** The most pods that a job over several nodes can have. */
     public static final int MOST_MEMBERS = 4096;
     /** The longest record. It fits a request to the ensemble with the paths around it. */
@@ -119,34 +122,77 @@ public record JobRecord(
      */
     public record OpenMove(String id, String from) {}
 
+    /**
+     * The regular checkpoints of a job.
+     *
+     * @param interval the interval that its user ordered, in the form of {@link CheckpointInterval}; empty for none
+     * @param store a digest that names the remote file system of its checkpoints; empty if they are on local disks
+     */
+    public record JobSchedule(String interval, String store) {
+        /** By order only, on local disks. */
+        static final JobSchedule NONE = new JobSchedule("", "");
+
+        private static final int MOST_CHARACTERS = 16;
+
+        /** Returns true if both texts have a valid form. */
+        boolean isSound() {
+            return interval != null
+                    && CheckpointInterval.parse(interval).isPresent()
+                    && store != null
+                    && store.length() <= MOST_CHARACTERS
+                    && store.matches("[0-9a-f]*");
+        }
+
+        /** Returns the interval. */
+        CheckpointInterval ordered() {
+            return CheckpointInterval.parse(interval).orElse(CheckpointInterval.NONE);
+        }
+    }
+
     public JobRecord {
         moves = moves == null ? List.of() : List.copyOf(moves);
+        schedule = schedule == null ? JobSchedule.NONE : schedule;
     }
 
     /** Returns the record of a new job. */
-    static JobRecord of(String id, JobName name, int members) {
+    static JobRecord of(String id, JobName name, int members, JobSchedule schedule) {
         return new JobRecord(
-                id, name, members, JobPhase.RUNNING, JobNumbers.FIRST, false, "", 0, LastRound.NONE, List.of());
+                id,
+                name,
+                members,
+                JobPhase.RUNNING,
+                JobNumbers.FIRST,
+                false,
+                "",
+                0,
+                LastRound.NONE,
+                List.of(),
+                schedule);
     }
 
     /** Returns the same job in another phase. */
     JobRecord in(JobPhase next, JobNumbers counters, boolean go, String named) {
-        return new JobRecord(id, name, members, next, counters, go, named, holdSeconds, last, moves);
+        return new JobRecord(id, name, members, next, counters, go, named, holdSeconds, last, moves, schedule);
     }
 
     /** Returns the same job with this limit for a hold without GO. */
     JobRecord holding(long seconds) {
-        return new JobRecord(id, name, members, phase, numbers, isGo, set, seconds, last, moves);
+        return new JobRecord(id, name, members, phase, numbers, isGo, set, seconds, last, moves, schedule);
     }
 
     /** Returns the same job after the end of a checkpoint or of a restart. */
     JobRecord ended(LastRound outcome) {
-        return new JobRecord(id, name, members, JobPhase.RUNNING, numbers, false, "", 0, outcome, moves);
+        return new JobRecord(id, name, members, JobPhase.RUNNING, numbers, false, "", 0, outcome, moves, schedule);
     }
 
     /** Returns the same job with these migrations. */
     JobRecord moving(List<OpenMove> open) {
-        return new JobRecord(id, name, members, phase, numbers, isGo, set, holdSeconds, last, open);
+        return new JobRecord(id, name, members, phase, numbers, isGo, set, holdSeconds, last, open, schedule);
+    }
+
+    /** Returns the same job with these regular checkpoints. */
+    JobRecord scheduled(JobSchedule ordered) {
+        return new JobRecord(id, name, members, phase, numbers, isGo, set, holdSeconds, last, moves, ordered);
     }
 
     /** Returns the record as JSON. Reasons are cut until it fits. */
@@ -156,7 +202,7 @@ public record JobRecord(
             return bytes;
         }
         LastRound brief = new LastRound(last.number(), last.isRestart(), last.outcome(), "");
-        return new JobRecord(id, name, members, phase, numbers, isGo, set, holdSeconds, brief, moves).json();
+        return new JobRecord(id, name, members, phase, numbers, isGo, set, holdSeconds, brief, moves, schedule).json();
     }
 
     private byte[] json() {
@@ -180,6 +226,7 @@ public record JobRecord(
                     && record.set != null
                     && record.last != null
                     && record.last.outcome() != null
+                    && record.schedule.isSound()
                     && record.members > 0
                     && record.members <= MOST_MEMBERS;
             return sound ? Optional.of(record) : Optional.empty();

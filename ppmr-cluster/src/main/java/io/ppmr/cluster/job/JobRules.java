@@ -1,6 +1,7 @@
 package io.ppmr.cluster.job;
 
 import io.ppmr.cluster.job.JobRecord.JobNumbers;
+import io.ppmr.cluster.job.JobRecord.JobSchedule;
 import io.ppmr.cluster.job.JobRecord.LastRound;
 import io.ppmr.cluster.job.JobRecord.OpenMove;
 import io.ppmr.cluster.job.JobRecord.RoundOutcome;
@@ -113,7 +114,10 @@ final class JobRules {
     private static JobTransition register(JobState state, JobEvent.Registered event) {
         JobRecord record = state.record();
         Set<String> known = state.places().getOrDefault(event.host(), Set.of());
-        if (known.equals(event.pods())) {
+        if (known.equals(event.pods())
+                && (event.pods().isEmpty()
+                        || record.phase() != JobPhase.RUNNING
+                        || event.schedule().equals(record.schedule()))) {
             return none(state);
         }
         if (event.members() != record.members() && !event.pods().isEmpty()) {
@@ -121,6 +125,19 @@ final class JobRules {
                     state,
                     "the job has " + record.members() + " members, and this pod was ordered as one of "
                             + event.members() + ". Remedy: run all pods of the job with the same --members");
+        }
+        Map<String, Set<String>> places = new TreeMap<>(state.places());
+        places.remove(event.host());
+        if (!event.pods().isEmpty()
+                && !places.isEmpty()
+                && !event.schedule().interval().equals(record.schedule().interval())) {
+            return refused(
+                    state,
+                    "the job is checkpointed at the interval '"
+                            + record.schedule().interval()
+                            + "', and this pod was run with '"
+                            + event.schedule().interval()
+                            + "'. Remedy: run all pods of the job with the same --checkpoint-every");
         }
         if (record.phase() == JobPhase.RESTARTING || record.phase() == JobPhase.RELEASING) {
             return refused(state, "the job is being restarted. Remedy: wait for its end");
@@ -131,8 +148,6 @@ final class JobRules {
                     "the job has sets of an earlier run. Remedy: continue it (ppmr job restart), or remove them (ppmr"
                             + " job forget), or give the new job another name");
         }
-        Map<String, Set<String>> places = new TreeMap<>(state.places());
-        places.remove(event.host());
         for (Map.Entry<String, Set<String>> other : places.entrySet()) {
             Optional<String> twice =
                     other.getValue().stream().filter(event.pods()::contains).findFirst();
@@ -158,10 +173,19 @@ final class JobRules {
                             + (others + event.pods().size())
                             + " pods would be registered. Remedy: run each pod once, with the same --members");
         }
-        if (!event.pods().isEmpty()) {
-            places.put(event.host(), event.pods());
+        if (event.pods().isEmpty()) {
+            return to(state.placed(places));
         }
-        return to(state.placed(places));
+        places.put(event.host(), event.pods());
+        // Nodes with a remote directory share it, whatever one node among them has mounted.
+        String store = event.schedule().store().isEmpty()
+                ? record.schedule().store()
+                : event.schedule().store();
+        JobSchedule schedule = new JobSchedule(event.schedule().interval(), store);
+        return to(
+                schedule.equals(record.schedule())
+                        ? state.placed(places)
+                        : state.placed(places).with(record.scheduled(schedule)));
     }
 
     // ---- checkpoints --------------------------------------------------------------------------------------------

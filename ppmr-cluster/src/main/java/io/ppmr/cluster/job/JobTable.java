@@ -7,6 +7,7 @@ import io.ppmr.cluster.job.JobRecords.StoredJob;
 import io.ppmr.cluster.job.JobRecords.Written;
 import io.ppmr.cluster.job.JobState.RoundReports;
 import io.ppmr.daemon.jobs.JobName;
+import io.ppmr.linux.RareLog;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -53,8 +54,9 @@ public final class JobTable {
      * @param keep how many sets of a job are kept
      * @param hold how long a source holds its pods without GO
      * @param step how long the images of a checkpoint, or a restart, may take
+     * @param budget the limits of regular checkpoints
      */
-    public record JobLimits(int keep, Duration hold, Duration step) {}
+    public record JobLimits(int keep, Duration hold, Duration step, CheckpointBudget budget) {}
 
     /** The services of its controller that the table uses. */
     public interface Surroundings {
@@ -97,15 +99,18 @@ public final class JobTable {
     private final JobLimits limits;
     private final Surroundings surroundings;
     private final RandomGenerator random;
+    private final RareLog log = new RareLog(LOG::warn);
     private final Map<String, Entry> jobs = new TreeMap<>();
     private final Map<String, Set<String>> orders = new HashMap<>();
     private final Map<RoundOutcome, Long> outcomes = new ConcurrentHashMap<>();
+    private final RegularCheckpoints regular;
     private JobRecords store;
 
     public JobTable(JobLimits limits, Surroundings surroundings, RandomGenerator random) {
         this.limits = limits;
         this.surroundings = surroundings;
         this.random = random;
+        this.regular = new RegularCheckpoints(limits.budget(), limits.hold());
     }
 
     /** Begins a term with the records of the ensemble. Reports of the former term are repeated by members. */
@@ -113,8 +118,10 @@ public final class JobTable {
         end();
         store = ensemble;
         orders.putAll(storedOrders);
-        stored.forEach((key, job) -> stateOrRemoval(key, job)
-                .ifPresent(state -> jobs.put(key, new Entry(state, job.version(), surroundings.nowNs()))));
+        stored.forEach((key, job) -> stateOrRemoval(key, job).ifPresent(state -> {
+            jobs.put(key, new Entry(state, job.version(), surroundings.nowNs()));
+            regular.begin(key, state, surroundings.nowNs(), System.currentTimeMillis());
+        }));
     }
 
     /** Returns how many checkpoints and restarts ended so while this controller was active. Any thread. */
@@ -122,10 +129,26 @@ public final class JobTable {
         return outcomes.getOrDefault(outcome, 0L);
     }
 
+    /** Returns how many jobs have missed two regular checkpoints. Any thread. */
+    public int overdue() {
+        return regular.figures().overdue();
+    }
+
+    /** Returns the age of the oldest newest set of a job with regular checkpoints, in seconds. Any thread. */
+    public double oldestSetSeconds() {
+        return regular.figures().oldestSeconds();
+    }
+
+    /** Returns for how many seconds checkpoints have held jobs while this controller was active. Any thread. */
+    public double heldSeconds() {
+        return regular.figures().heldSeconds();
+    }
+
     /** Ends a term. What waits gets no answer here, and is asked again at the next active controller. */
     public void end() {
         jobs.clear();
         orders.clear();
+        regular.end();
     }
 
     /** A record without content is one whose removal was not finished. */
@@ -233,12 +256,14 @@ public final class JobTable {
     }
 
     private void register(String key, JobQuestion.Register register, Consumer<Answer> answer) {
-        Optional<String> why = whyInvalid(register);
+        Optional<String> why =
+                whyInvalid(register).or(() -> regular.whyNot(register.schedule().ordered()));
         if (why.isPresent()) {
             answer.accept(Answer.refused(why.get()));
             return;
         }
-        JobEvent event = new JobEvent.Registered(register.host(), register.members(), register.pods());
+        JobEvent event =
+                new JobEvent.Registered(register.host(), register.members(), register.pods(), register.schedule());
         if (jobs.containsKey(key)) {
             offer(key, event, answer);
             return;
@@ -257,7 +282,8 @@ public final class JobTable {
         }
         byte[] bytes = new byte[4];
         random.nextBytes(bytes);
-        JobRecord record = JobRecord.of(HexFormat.of().formatHex(bytes), register.job(), register.members());
+        JobRecord record =
+                JobRecord.of(HexFormat.of().formatHex(bytes), register.job(), register.members(), register.schedule());
         Entry entry = new Entry(JobState.of(record), 0, surroundings.nowNs());
         entry.isWriting = true;
         jobs.put(key, entry);
@@ -289,12 +315,21 @@ public final class JobTable {
                             + register.host() + " has " + register.pods().size()
                             + ". Remedy: run several ranks in one pod");
         }
+        if (register.schedule() == null || !register.schedule().isSound()) {
+            return Optional.of("the interval of checkpoints is invalid");
+        }
         return register.pods().stream().allMatch(JobKey::isName)
                 ? Optional.empty()
                 : Optional.of("the name of a pod is invalid");
     }
 
     private void orderCheckpoint(String key, Consumer<Answer> answer) {
+        if (!regular.isFree(key, states())) {
+            answer.accept(Answer.refused(regular.atOnce()
+                    + " other checkpoints write to the same directory now (checkpoints_at_once). Remedy: order it"
+                    + " again later"));
+            return;
+        }
         JobState state = jobs.get(key).state;
         Optional<String> lost = state.places().keySet().stream()
                 .filter(host -> !surroundings.isUp(host))
@@ -310,7 +345,9 @@ public final class JobTable {
         String set = state.record().numbers().incarnation() + "-"
                 + (state.record().numbers().round() + 1) + "-"
                 + HexFormat.of().formatHex(bytes);
+        regular.ordering(key, surroundings.nowNs());
         offer(key, new JobEvent.CheckpointOrdered(set, limits.hold().toSeconds()), result -> {
+            regular.began(key, result.refusal() != null, surroundings.nowNs());
             Entry entry = jobs.get(key);
             answer.accept(
                     result.refusal() == null && entry != null
@@ -376,6 +413,7 @@ public final class JobTable {
             surroundings.onThread(() -> {
                 if (written == Written.DONE) {
                     jobs.remove(key);
+                    regular.forget(key);
                     LOG.info("job {} is forgotten", record.name());
                     answer.accept(Answer.OK);
                 } else {
@@ -393,7 +431,8 @@ public final class JobTable {
                         show.job() == null || show.job().equals(state.record().name()))
                 .filter(state -> show.uid() == null
                         || show.uid() == state.record().name().uid())
-                .map(JobView::of)
+                .map(state ->
+                        JobView.of(state, regular.view(JobKey.of(state.record().name()), state, surroundings.nowNs())))
                 .toList();
     }
 
@@ -471,6 +510,33 @@ public final class JobTable {
                         answer -> {});
             }
         });
+        beginDue(nowNs);
+    }
+
+    /** Orders the regular checkpoints that are due. */
+    private void beginDue(long nowNs) {
+        Map<String, JobState> all = states();
+        regular.watch(all, nowNs);
+        for (String key : regular.due(all, nowNs)) {
+            Entry entry = jobs.get(key);
+            if (!entry.isWriting && entry.waiting.isEmpty() && regular.isFree(key, states())) {
+                orderCheckpoint(key, answer -> {
+                    if (answer.refusal() != null) {
+                        regular.began(key, true, surroundings.nowNs());
+                        log.write(
+                                "regular",
+                                "the regular checkpoint of job "
+                                        + entry.state.record().name() + " waits: " + answer.refusal());
+                    }
+                });
+            }
+        }
+    }
+
+    private Map<String, JobState> states() {
+        Map<String, JobState> states = new HashMap<>();
+        jobs.forEach((key, entry) -> states.put(key, entry.state));
+        return states;
     }
 
     private void dropNodesThatAreOff(String key, Entry entry) {
@@ -614,6 +680,7 @@ public final class JobTable {
         boolean isNewStep = next.record().phase() != entry.state.record().phase()
                 || next.record().isGo() != entry.state.record().isGo();
         logChange(entry.state.record(), next.record());
+        regular.changed(key, entry.state, next, surroundings.nowNs());
         entry.version += change.record().isPresent() ? 1 : 0;
         entry.state = next;
         entry.isWriting = false;
@@ -679,6 +746,7 @@ public final class JobTable {
         if (state.isEmpty()) {
             fail(entry, "the job is no more");
             jobs.remove(key);
+            regular.forget(key);
             return;
         }
         entry.state = state.get();

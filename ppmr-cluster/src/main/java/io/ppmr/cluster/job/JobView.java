@@ -22,6 +22,7 @@ import java.util.TreeSet;
  * @param last the end of the last checkpoint or restart
  * @param moves its open migrations, each with the node that is left
  * @param sets its sets, the oldest first
+ * @param schedule its regular checkpoints
  */
 @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
 public record JobView(
@@ -35,7 +36,8 @@ public record JobView(
         long restart,
         LastView last,
         Map<String, String> moves,
-        List<SetView> sets) {
+        List<SetView> sets,
+        ScheduleView schedule) {
     /**
      * The end of a checkpoint or restart.
      *
@@ -70,7 +72,17 @@ public record JobView(
             long syncMs,
             long takenAtMs) {}
 
-    static JobView of(JobState state) {
+    /**
+     * The regular checkpoints of a job.
+     *
+     * @param every the interval that its user ordered: auto, or a time; empty for none
+     * @param intervalS the present interval in seconds; 0 for none
+     * @param isOverdue whether two intervals were missed
+     */
+    @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
+    public record ScheduleView(String every, long intervalS, boolean isOverdue) {}
+
+    static JobView of(JobState state, ScheduleView schedule) {
         JobRecord record = state.record();
         Map<String, Set<String>> places = new TreeMap<>();
         state.places().forEach((host, pods) -> places.put(host, new TreeSet<>(pods)));
@@ -102,6 +114,7 @@ public record JobView(
                                 set.dumpMs(),
                                 set.syncMs(),
                                 set.takenAtMs()))
-                        .toList());
+                        .toList(),
+                schedule);
     }
 }

@@ -110,7 +110,8 @@ final class CheckpointModel {
             places.put(host, Set.of("pod-" + host));
             members.put(host, new Member(MemberNote.NONE, false, false, 0, false));
         }
-        JobState state = JobState.of(JobRecord.of("0a", JOB, HOSTS.size())).placed(places);
+        JobState state = JobState.of(JobRecord.of("0a", JOB, HOSTS.size(), JobRecord.JobSchedule.NONE))
+                .placed(places);
         return new World(List.of(state), List.of(state, state), List.of(0, 0), members, Set.of(), Set.of(), faults);
     }
 

@@ -36,7 +36,8 @@ class JobRecordTest {
                 "999999-999999999-ffffffff",
                 Long.MAX_VALUE,
                 new LastRound(Long.MAX_VALUE / 1000, true, RoundOutcome.CHECKPOINTED, "\"reason\" ".repeat(100)),
-                Collections.nCopies(JobRules.MOST_MOVES, move));
+                Collections.nCopies(JobRules.MOST_MOVES, move),
+                new JobRecord.JobSchedule("8640000s", "0123456789abcdef"));
     }
 
     @Test
@@ -48,7 +49,7 @@ class JobRecordTest {
 
     @Test
     void shouldBeReadAsItWasWritten() {
-        JobRecord record = JobRecord.of("0a0b0c0d", JOB, 3)
+        JobRecord record = JobRecord.of("0a0b0c0d", JOB, 3, new JobRecord.JobSchedule("auto", "0a1b"))
                 .in(JobPhase.CHECKPOINT, JobNumbers.FIRST.nextRound(), true, "1-1-00000000")
                 .holding(60)
                 .moving(List.of(new OpenMove("move-1", "n1")));

@@ -15,7 +15,7 @@ class JobRulesTest {
     private static final int KEEP = 2;
     private static final JobEvent.CheckpointOrdered ORDER = new JobEvent.CheckpointOrdered("1-1-00000000", 60);
 
-    private JobState state = JobState.of(JobRecord.of("0a", new JobName(1000, "ring"), 2));
+    private JobState state = JobState.of(JobRecord.of("0a", new JobName(1000, "ring"), 2, JobRecord.JobSchedule.NONE));
 
     private Optional<String> apply(JobEvent event) {
         JobRules.JobTransition step = JobRules.apply(state, event, KEEP);
@@ -24,8 +24,8 @@ class JobRulesTest {
     }
 
     private void register() {
-        apply(new JobEvent.Registered("n1", 2, Set.of("p1")));
-        apply(new JobEvent.Registered("n2", 2, Set.of("p2")));
+        apply(new JobEvent.Registered("n1", 2, Set.of("p1"), JobRecord.JobSchedule.NONE));
+        apply(new JobEvent.Registered("n2", 2, Set.of("p2"), JobRecord.JobSchedule.NONE));
     }
 
     private void checkpoint() {
@@ -55,7 +55,7 @@ class JobRulesTest {
 
     @Test
     void shouldBeRefusedWhileMembersAreMissing() {
-        apply(new JobEvent.Registered("n1", 2, Set.of("p1")));
+        apply(new JobEvent.Registered("n1", 2, Set.of("p1"), JobRecord.JobSchedule.NONE));
         requireRefused(ORDER, "1 are registered");
     }
 
@@ -85,18 +85,22 @@ class JobRulesTest {
     @Test
     void shouldRefuseAPodThatIsRecordedOnAnotherNode() {
         register();
-        requireRefused(new JobEvent.Registered("n3", 2, Set.of("p1")), "recorded on node n1");
-        requireRefused(new JobEvent.Registered("n3", 2, Set.of("p3")), "3 pods would be registered");
-        requireRefused(new JobEvent.Registered("n3", 5, Set.of("p3")), "has 2 members");
+        requireRefused(
+                new JobEvent.Registered("n3", 2, Set.of("p1"), JobRecord.JobSchedule.NONE), "recorded on node n1");
+        requireRefused(
+                new JobEvent.Registered("n3", 2, Set.of("p3"), JobRecord.JobSchedule.NONE),
+                "3 pods would be registered");
+        requireRefused(new JobEvent.Registered("n3", 5, Set.of("p3"), JobRecord.JobSchedule.NONE), "has 2 members");
     }
 
     @Test
     void shouldRefuseANewJobWhenSetsOfAnEarlierOneAreThere() {
         register();
         checkpoint();
-        apply(new JobEvent.Registered("n1", 2, Set.of()));
-        apply(new JobEvent.Registered("n2", 2, Set.of()));
-        requireRefused(new JobEvent.Registered("n1", 2, Set.of("p1")), "sets of an earlier run");
+        apply(new JobEvent.Registered("n1", 2, Set.of(), JobRecord.JobSchedule.NONE));
+        apply(new JobEvent.Registered("n2", 2, Set.of(), JobRecord.JobSchedule.NONE));
+        requireRefused(
+                new JobEvent.Registered("n1", 2, Set.of("p1"), JobRecord.JobSchedule.NONE), "sets of an earlier run");
     }
 
     @Test
@@ -150,7 +154,7 @@ class JobRulesTest {
         checkpoint();
         Map<String, Set<String>> plan = Map.of("n1", Set.of("p1"), "n2", Set.of("p2"));
         JobEvent early = restart("1-1-00000000", plan);
-        apply(new JobEvent.Registered("n2", 2, Set.of()));
+        apply(new JobEvent.Registered("n2", 2, Set.of(), JobRecord.JobSchedule.NONE));
         requireRefused(early, "was changed while its restart was planned");
         JobEvent first = restart("1-1-00000000", plan);
         assertEquals(Optional.empty(), apply(first));
@@ -166,7 +170,8 @@ class JobRulesTest {
         apply(new JobEvent.NodeOff("n1"));
         assertEquals(Set.of("n2"), state.places().keySet());
         assertTrue(state.record().moves().isEmpty());
-        assertEquals(Optional.empty(), apply(new JobEvent.Registered("n3", 2, Set.of("p1"))));
+        assertEquals(
+                Optional.empty(), apply(new JobEvent.Registered("n3", 2, Set.of("p1"), JobRecord.JobSchedule.NONE)));
     }
 
     @Test

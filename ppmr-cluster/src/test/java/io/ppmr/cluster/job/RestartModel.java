@@ -94,7 +94,7 @@ final class RestartModel {
             targets.put(host, new Target(MemberNote.NONE, Set.of(), Set.of(), 0));
         }
         JobSet set = new JobSet("1-1-00000000", 1, 1, "d", 1, 1, 1, 1, 1);
-        JobState state = JobState.of(JobRecord.of("0a", JOB, HOSTS.size()))
+        JobState state = JobState.of(JobRecord.of("0a", JOB, HOSTS.size(), JobRecord.JobSchedule.NONE))
                 .placed(places)
                 .withSets(List.of(set));
         return new World(List.of(state), targets, Set.of(), Set.of(), faults);

@@ -1,6 +1,7 @@
 package io.ppmr.daemon.part;
 
 import io.ppmr.daemon.jobs.JobName;
+import io.ppmr.protocol.control.CheckpointInterval;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
@@ -34,21 +35,28 @@ public interface MemberJobs {
      * @param members the number of its pods on all nodes
      * @param pods the names of its pods here
      * @param checkpoints the directory of its checkpoints, or empty if the templates of its pods name none, or several
+     * @param interval the interval of its checkpoints, as its user ordered it
      * @param isMoving whether a migration removes some of the pods now
      */
-    record MemberJob(JobName name, int members, Set<String> pods, Optional<Path> checkpoints, boolean isMoving) {
+    record MemberJob(
+            JobName name,
+            int members,
+            Set<String> pods,
+            Optional<Path> checkpoints,
+            CheckpointInterval interval,
+            boolean isMoving) {
         public MemberJob {
             pods = Set.copyOf(pods);
         }
 
         /** Returns the same job with no pods. */
         public MemberJob without() {
-            return new MemberJob(name, members, Set.of(), checkpoints, false);
+            return new MemberJob(name, members, Set.of(), checkpoints, interval, false);
         }
 
         /** Returns the same job whether it moves or not. */
         public MemberJob still() {
-            return new MemberJob(name, members, pods, checkpoints, false);
+            return new MemberJob(name, members, pods, checkpoints, interval, false);
         }
     }
 

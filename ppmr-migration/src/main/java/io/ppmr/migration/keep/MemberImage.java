@@ -16,7 +16,7 @@ import java.util.Optional;
  * @param files the node's files that it had open for writing
  */
 public record MemberImage(String set, long incarnation, PodFacts pod, List<WrittenFile> files) {
-    private static final int FACTS = 12;
+    private static final int FACTS = 13;
     private static final int FIRST_NUMBER = 3;
 
     /**
@@ -50,7 +50,8 @@ public record MemberImage(String set, long incarnation, PodFacts pod, List<Writt
                 addresses.mac(),
                 Integer.toString(pod.prefixBits()),
                 Integer.toString(pod.mtuBytes()),
-                Long.toString(pod.startedAtMs())));
+                Long.toString(pod.startedAtMs()),
+                specification.checkpointEvery()));
         specification.environment().forEach(variable -> lines.add(List.of("environment", variable)));
         specification.command().forEach(word -> lines.add(List.of("command", word)));
         pod.mounts().forEach(mount -> lines.add(List.of("mount", mount)));
@@ -91,7 +92,13 @@ public record MemberImage(String set, long incarnation, PodFacts pod, List<Writt
             }
             List<String> f = facts.subList(1, facts.size());
             PodSpecification specification = new PodSpecification(
-                    f.get(0), f.get(1), f.get(2), environment, command, Integer.parseInt(f.get(FIRST_NUMBER)));
+                    f.get(0),
+                    f.get(1),
+                    f.get(2),
+                    environment,
+                    command,
+                    Integer.parseInt(f.get(FIRST_NUMBER)),
+                    f.get(12));
             PodFacts pod = new PodFacts(
                     specification,
                     Integer.parseInt(f.get(4)),

@@ -39,7 +39,7 @@ class SetDirectoryTest {
 
     private static PodFacts pod(String name) {
         return new PodFacts(
-                new PodSpecification(name, "ring", "mpi", List.of("A=b c", "B="), List.of("./ring", "5 6"), 3),
+                new PodSpecification(name, "ring", "mpi", List.of("A=b c", "B="), List.of("./ring", "5 6"), 3, "auto"),
                 1000,
                 100,
                 new PodAddresses("10.20.0.10", "", "02:50:0a:14:00:0a"),

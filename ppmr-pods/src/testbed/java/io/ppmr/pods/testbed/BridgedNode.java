@@ -158,12 +158,20 @@ public final class BridgedNode {
 
     /** Starts a controller here with an ensemble of its own, and waits until it is ready. */
     public ServiceProcess startController() throws Exception {
+        return startController("");
+    }
+
+    /**
+     * Starts a controller.
+     *
+     * @param checkpoints more keys of its section for checkpoints
+     */
+    public ServiceProcess startController(String checkpoints) throws Exception {
         Path second = testbed.folder().resolve("controller-key");
         if (!Files.exists(second)) {
             KeyFile.create(second);
         }
-        return testbed.add(ServiceProcess.startIn(
-                node, "controller", "controller", folder, """
+        return testbed.add(ServiceProcess.startIn(node, "controller", "controller", folder, """
                 listen = "%1$s"
                 key_file = "%2$s"
                 controller_key_file = "%3$s"
@@ -173,7 +181,9 @@ public final class BridgedNode {
                 session = "4s"
                 [checkpoints]
                 hold_limit = "20s"
-                """.formatted(controllerAddress(), key(), second, folder)));
+                %5$s
+                """.formatted(
+                        controllerAddress(), key(), second, folder, checkpoints)));
     }
 
     /** Returns the address of its controller for questions. */
@@ -385,7 +395,7 @@ public final class BridgedNode {
     public PodStatus runMember(String job, int members, String name, String at, String... command)
             throws IOException, RequestException {
         PodOrder order = new PodOrder(
-                new PodSpecification(name, job, null, List.of(), List.of(command), members),
+                new PodSpecification(name, job, null, List.of(), List.of(command), members, ""),
                 at,
                 USER,
                 null,

@@ -73,6 +73,7 @@ final class FactsCodec {
         MessageFields.writeTexts(out, specification.environment());
         MessageFields.writeTexts(out, specification.command());
         out.writeInt(specification.members());
+        MessageFields.writeTexts(out, specification.checkpointEvery());
         out.writeInt(pod.uid()).writeInt(pod.gid());
         PodAddresses addresses = pod.addresses();
         MessageFields.writeTexts(out, addresses.address(), addresses.address6(), addresses.mac());
@@ -120,7 +121,8 @@ final class FactsCodec {
                 MessageFields.text(in),
                 MessageFields.texts(in),
                 MessageFields.texts(in),
-                in.readInt());
+                in.readInt(),
+                MessageFields.text(in));
     }
 
     static void write(Bytes<?> out, List<Finding> findings) {

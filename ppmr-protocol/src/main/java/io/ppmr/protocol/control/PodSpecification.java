@@ -13,18 +13,26 @@ import java.util.List;
  * @param environment the variables of its commands, each NAME=VALUE
  * @param command the program and its arguments
  * @param members the number of pods of the job on all nodes, or 0 for a job that is not over several nodes
+ * @param checkpointEvery the interval of the job's checkpoints, in the form of {@link CheckpointInterval}; "" for none
  */
 public record PodSpecification(
-        String name, String job, String template, List<String> environment, List<String> command, int members) {
+        String name,
+        String job,
+        String template,
+        List<String> environment,
+        List<String> command,
+        int members,
+        String checkpointEvery) {
     /** Specifies a pod of a job that is not over several nodes. */
     public PodSpecification(String name, String job, String template, List<String> environment, List<String> command) {
-        this(name, job, template, environment, command, 0);
+        this(name, job, template, environment, command, 0, "");
     }
 
     public PodSpecification {
         job = job == null ? name : job;
         environment = texts(environment);
         command = texts(command);
+        checkpointEvery = checkpointEvery == null ? "" : checkpointEvery;
     }
 
     /** Accepts a list that a client sent: without it the list is empty, and an entry that is no text becomes one. */
@@ -34,7 +42,7 @@ public record PodSpecification(
 
     /** Returns the same pod with the template and the environment that the service chose for it. */
     public PodSpecification granted(String byTemplate, List<String> variables) {
-        return new PodSpecification(name, job, byTemplate, variables, command, members);
+        return new PodSpecification(name, job, byTemplate, variables, command, members, checkpointEvery);
     }
 
     /** Returns the same pod without its environment, which may hold secrets. */

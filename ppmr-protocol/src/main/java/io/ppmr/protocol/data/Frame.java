@@ -20,7 +20,7 @@ import org.agrona.MutableDirectBuffer;
  * attempt is refused. {@code file} is the number of a file, 0 if none.
  */
 public final class Frame {
-    public static final int VERSION = 8;
+    public static final int VERSION = 9;
     public static final int HEADER_BYTES = 16;
 
     /** Maximum length of a frame. A connection is closed if its peer announces more. */

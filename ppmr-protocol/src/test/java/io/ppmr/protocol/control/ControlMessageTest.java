@@ -239,7 +239,7 @@ class ControlMessageTest {
     @Test
     void shouldReadTheWrittenPodsOfAJob() throws ProtocolException {
         PodFacts pod = new PodFacts(
-                new PodSpecification("ring", "rings", "mpi", List.of("A=b"), List.of("./ring", "5")),
+                new PodSpecification("ring", "rings", "mpi", List.of("A=b"), List.of("./ring", "5"), 3, "600s"),
                 1,
                 2,
                 new PodAddresses("10.20.0.10", "fd00:20::a14:a", "02:50:0a:14:00:0a"),

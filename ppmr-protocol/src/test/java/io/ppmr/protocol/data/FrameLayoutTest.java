@@ -38,7 +38,7 @@ class FrameLayoutTest {
                 0x71727374,
                 0x81828384);
         requireBytes(
-                "40000000 08 01 0000 0d0c0b0a 04030201 8877665544332211 2827262524232221 3837363534333231"
+                "40000000 09 01 0000 0d0c0b0a 04030201 8877665544332211 2827262524232221 3837363534333231"
                         + " 4847464544434241 54535251 64636261 74737271 84838281",
                 length);
         AdvertiseFrame frame = new AdvertiseFrame().wrap(buffer, AT);
@@ -59,7 +59,7 @@ class FrameLayoutTest {
         buffer.setMemory(0, buffer.capacity(), (byte) 0xFF);
         int length = ChunkFrame.encode(
                 buffer, AT, ATTEMPT, FILE, 0x1122334455667788L, 0x51525354, 0x61626364, 0x71727374, 0x81828384, 1);
-        String first = "30000000 08 0e 0100 0d0c0b0a 04030201 8877665544332211 ";
+        String first = "30000000 09 0e 0100 0d0c0b0a 04030201 8877665544332211 ";
         String rest = " 54535251 64636261 74737271 84838281";
         requireBytes(first + "0000000000000000" + rest, length);
         ChunkFrame.number(buffer, AT, 0x2122232425262728L);
@@ -81,7 +81,7 @@ class FrameLayoutTest {
     void shouldWriteCreditRequestAsDrawn() throws ProtocolException {
         int length = CreditRequestFrame.encode(
                 buffer, AT, ATTEMPT, FILE, 0x1122334455667788L, 5, CreditRequestFrame.BLOCKED);
-        requireBytes("20000000 08 02 0000 0d0c0b0a 04030201 8877665544332211 05000000 01000000", length);
+        requireBytes("20000000 09 02 0000 0d0c0b0a 04030201 8877665544332211 05000000 01000000", length);
         CreditRequestFrame frame = new CreditRequestFrame().wrap(buffer, AT);
         assertEquals(FILE, frame.file());
         assertEquals(0x1122334455667788L, frame.window());
@@ -96,7 +96,7 @@ class FrameLayoutTest {
         buffer.setMemory(0, buffer.capacity(), (byte) 0xFF);
         int length = CreditFrame.encode(buffer, AT, type, ATTEMPT, FILE, 0x1122334455667788L, 0x51525354);
         String code = String.format("%02x", type.code());
-        requireBytes("20000000 08 " + code + " 0000 0d0c0b0a 04030201 8877665544332211 54535251 00000000", length);
+        requireBytes("20000000 09 " + code + " 0000 0d0c0b0a 04030201 8877665544332211 54535251 00000000", length);
         CreditFrame frame = new CreditFrame().wrap(buffer, AT);
         assertEquals(FILE, frame.file());
         assertEquals(0x1122334455667788L, frame.window());
@@ -108,7 +108,7 @@ class FrameLayoutTest {
     void shouldWriteFilePrefixAsDrawn() throws ProtocolException {
         int length = FilePrefixFrame.encode(buffer, AT, ATTEMPT, FILE, 0x0FFC, 4);
         buffer.putBytes(AT + FilePrefixFrame.DATA_OFFSET, new byte[] {1, 2, 3, 4});
-        requireBytes("1c000000 08 04 0000 0d0c0b0a 04030201 fc0f0000 04000000 01020304", length);
+        requireBytes("1c000000 09 04 0000 0d0c0b0a 04030201 fc0f0000 04000000 01020304", length);
         FilePrefixFrame frame = new FilePrefixFrame().wrap(buffer, AT);
         assertEquals(FILE, frame.file());
         assertEquals(0x0FFC, frame.position());
@@ -122,7 +122,7 @@ class FrameLayoutTest {
     void shouldWriteReleaseAsDrawn() throws ProtocolException {
         buffer.setMemory(0, buffer.capacity(), (byte) 0xFF);
         int length = ReleaseFrame.encode(buffer, AT, ATTEMPT, FILE, 0x2122232425262728L, 0x71727374);
-        requireBytes("20000000 08 05 0000 0d0c0b0a 04030201 2827262524232221 74737271 00000000", length);
+        requireBytes("20000000 09 05 0000 0d0c0b0a 04030201 2827262524232221 74737271 00000000", length);
         ReleaseFrame frame = new ReleaseFrame().wrap(buffer, AT);
         assertEquals(FILE, frame.file());
         assertEquals(0x2122232425262728L, frame.order());
@@ -135,7 +135,7 @@ class FrameLayoutTest {
     void shouldWriteValueFramesAsDrawn(FrameType type) throws ProtocolException {
         int length = ValueFrame.encode(buffer, AT, type, ATTEMPT, FILE, 0x1122334455667788L);
         String code = String.format("%02x", type.code());
-        requireBytes("18000000 08 " + code + " 0000 0d0c0b0a 04030201 8877665544332211", length);
+        requireBytes("18000000 09 " + code + " 0000 0d0c0b0a 04030201 8877665544332211", length);
         ValueFrame frame = new ValueFrame().wrap(buffer, AT);
         assertEquals(FILE, frame.file());
         assertEquals(0x1122334455667788L, frame.value());
@@ -183,7 +183,7 @@ class FrameLayoutTest {
     void shouldRefuseAnotherVersion() {
         ValueFrame.encode(buffer, AT, FrameType.SYNC, ATTEMPT, FILE, 1);
         buffer.putByte(AT + 4, (byte) 1);
-        refused("uses version 1 of the protocol, this service version 8: install the same release");
+        refused("uses version 1 of the protocol, this service version 9: install the same release");
         buffer.putByte(AT + 4, (byte) 255);
         refused("uses version 255");
     }

@@ -239,7 +239,7 @@ class HandshakeTest {
         ByteBuffer hello = hello();
         write(hello.duplicate());
         ByteBuffer challenge = read(CHALLENGE_BYTES);
-        assertArrayEquals(new byte[] {'P', 'P', 'M', 'r', 8, 0, 1, 1}, part(challenge, 0, 8), "its first bytes");
+        assertArrayEquals(new byte[] {'P', 'P', 'M', 'r', 9, 0, 1, 1}, part(challenge, 0, 8), "its first bytes");
         long high = challenge.getLong(8);
         long low = challenge.getLong(16);
         byte[] nonce = part(challenge, 24, 32);
@@ -366,7 +366,7 @@ class HandshakeTest {
 
     private static ByteBuffer hello() {
         return ByteBuffer.allocate(HELLO_BYTES)
-                .put(new byte[] {'P', 'P', 'M', 'r', 8, 0, 1, 1})
+                .put(new byte[] {'P', 'P', 'M', 'r', 9, 0, 1, 1})
                 .position(HELLO_BYTES)
                 .flip();
     }
