@@ -69,10 +69,24 @@ final class RoundTool implements AutoCloseable {
         return folder.resolve("scratch");
     }
 
+    /** The rounds ended because a thread did not stop in time, as beside a loaded machine. The job runs as before. */
+    static final class RoundsEndedException extends Exception {
+        private static final long serialVersionUID = 1;
+
+        RoundsEndedException(String reason) {
+            super(reason);
+        }
+    }
+
     /** Makes a round, and returns the tool's line about it. */
-    String round() throws IOException {
+    String round() throws IOException, RoundsEndedException {
         orders.writeBytes("round\n");
-        return String.valueOf(lines.readLine());
+        String line = String.valueOf(lines.readLine());
+        String reason = line + " " + text(folder.resolve("errors"));
+        if (!line.startsWith("round ") && reason.contains("has not stopped within")) {
+            throw new RoundsEndedException(reason);
+        }
+        return line;
     }
 
     /** Sends the rest of processes that are held. */
