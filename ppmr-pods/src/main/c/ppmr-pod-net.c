@@ -4,6 +4,9 @@
  *   ppmr-pod-net look INODE                  lists the sockets of all processes in the network namespace of that inode,
  *                                            one a line: PID DESCRIPTOR SOCKET-INODE DOMAIN TYPE PROTOCOL. Each socket
  *                                            is listed once.
+ *   ppmr-pod-net connections INODE           lists the TCP connections of these processes, one a line: PID DESCRIPTOR
+ *                                            PEER-ADDRESS PEER-PORT. Without connections that are only requested, and
+ *                                            those whose two ends have one address.
  *   ppmr-pod-net mend INODE                  switches TCP_REPAIR off where a checkpoint left it on, and prints the
  *                                            number of these sockets. Can be repeated.
  *   ppmr-pod-net query INTERFACE MS ADDRESS...
@@ -107,6 +110,49 @@ static int show(int pid, int descriptor, unsigned long inode, int fd)
 {
     printf("%d %d %lu %d %d %d\n", pid, descriptor, inode, option(fd, SOL_SOCKET, SO_DOMAIN),
            option(fd, SOL_SOCKET, SO_TYPE), option(fd, SOL_SOCKET, SO_PROTOCOL));
+    return 1;
+}
+
+/* Writes the address as text, an IPv4 address in IPv6 as IPv4, and returns the port. Returns -1 for other families. */
+static int read_name(const struct sockaddr_storage *name, char *text, socklen_t size)
+{
+    const struct sockaddr_in *four = (const struct sockaddr_in *)name;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)name;
+    if (name->ss_family == AF_INET)
+        return inet_ntop(AF_INET, &four->sin_addr, text, size) == NULL ? -1 : ntohs(four->sin_port);
+    if (name->ss_family != AF_INET6)
+        return -1;
+    bool mapped = IN6_IS_ADDR_V4MAPPED(&six->sin6_addr);
+    const void *address = mapped ? six->sin6_addr.s6_addr + 12 : six->sin6_addr.s6_addr;
+    return inet_ntop(mapped ? AF_INET : AF_INET6, address, text, size) == NULL ? -1 : ntohs(six->sin6_port);
+}
+
+static int show_connection(int pid, int descriptor, unsigned long inode, int fd)
+{
+    struct tcp_info info;
+    struct sockaddr_storage own;
+    struct sockaddr_storage peer;
+    socklen_t info_length = sizeof info;
+    socklen_t own_length = sizeof own;
+    socklen_t peer_length = sizeof peer;
+    char own_text[INET6_ADDRSTRLEN];
+    char peer_text[INET6_ADDRSTRLEN];
+    (void)inode;
+    memset(&info, 0, sizeof info);
+    if (option(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP
+        || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &info_length) != 0)
+        return 0;
+    /* A restart repeats a request for a connection. */
+    if (info.tcpi_state == TCP_LISTEN || info.tcpi_state == TCP_CLOSE || info.tcpi_state == TCP_SYN_SENT)
+        return 0;
+    /* A connection that ended since has no peer. */
+    if (getsockname(fd, (struct sockaddr *)&own, &own_length) != 0
+        || getpeername(fd, (struct sockaddr *)&peer, &peer_length) != 0)
+        return 0;
+    int port = read_name(&peer, peer_text, sizeof peer_text);
+    if (port < 0 || read_name(&own, own_text, sizeof own_text) < 0 || strcmp(own_text, peer_text) == 0)
+        return 0;
+    printf("%d %d %s %d\n", pid, descriptor, peer_text, port);
     return 1;
 }
 
@@ -415,6 +461,8 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "look") == 0) {
         each_socket(strtoul(argv[2], NULL, 10), show);
+    } else if (argc == 3 && strcmp(argv[1], "connections") == 0) {
+        each_socket(strtoul(argv[2], NULL, 10), show_connection);
     } else if (argc == 3 && strcmp(argv[1], "mend") == 0) {
         printf("%d\n", each_socket(strtoul(argv[2], NULL, 10), mend));
     } else if (argc >= 5 && strcmp(argv[1], "query") == 0) {
@@ -427,7 +475,7 @@ int main(int argc, char **argv)
     } else if (argc >= 4 && argc < 4 + MAX_ANNOUNCED && strcmp(argv[1], "announce") == 0) {
         announce(argv[2], argv + 3, argc - 3);
     } else {
-        fprintf(stderr, "usage: ppmr-pod-net look|mend INODE | query INTERFACE MS ADDRESS... | wait INTERFACE"
+        fprintf(stderr, "usage: ppmr-pod-net look|connections|mend INODE | query INTERFACE MS ADDRESS... | wait INTERFACE"
                         " | announce INTERFACE ADDRESS...\n");
         return 2;
     }

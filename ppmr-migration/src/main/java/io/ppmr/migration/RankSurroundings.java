@@ -30,6 +30,19 @@ public interface RankSurroundings {
     /** Throws, with the cause and the remedy, if the pod cannot be moved. Changes nothing. */
     void requireMovable(ProcessIdentity init) throws IOException, CheckpointException;
 
+    /**
+     * A TCP connection of a pod to another address than its own.
+     *
+     * @param pod the full name of the pod
+     * @param pid the PID of a process that has it, on the node
+     * @param address the address of the peer
+     * @param port the port of the peer
+     */
+    record OutgoingConnection(String pod, int pid, String address, int port) {}
+
+    /** Lists the pod's TCP connections to other addresses than its own. Changes nothing. */
+    List<OutgoingConnection> connections(ProcessIdentity init) throws IOException;
+
     /** Returns the enclosure for the pod's checkpoint. Changes nothing. */
     Enclosure enclosure(ProcessIdentity init) throws IOException;
 
@@ -111,6 +124,11 @@ public interface RankSurroundings {
 
         @Override
         public void requireMovable(ProcessIdentity init) throws IOException {
+            throw new IOException(NO_PODS);
+        }
+
+        @Override
+        public List<OutgoingConnection> connections(ProcessIdentity init) throws IOException {
             throw new IOException(NO_PODS);
         }
 

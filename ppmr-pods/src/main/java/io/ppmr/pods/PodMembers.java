@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 
 /**
  * The pods of this node that belong to jobs over several nodes. It is immutable and safe for any thread. Each call
@@ -49,6 +50,19 @@ record PodMembers(Pods pods) implements MemberJobs {
                 CheckpointInterval.parse(first.specification().checkpointEvery())
                         .orElse(CheckpointInterval.NONE),
                 job.stream().anyMatch(PodRecord::moves));
+    }
+
+    @Override
+    public Map<String, Set<String>> addresses(JobName job) throws IOException {
+        Map<String, Set<String>> addresses = new TreeMap<>();
+        for (PodRecord pod : pods.running()) {
+            if (pod.specification().members() > 0
+                    && pod.uid() == job.uid()
+                    && pod.specification().job().equals(job.name())) {
+                addresses.put(pod.name(), new TreeSet<>(pod.addresses().all()));
+            }
+        }
+        return addresses;
     }
 
     @Override

@@ -73,6 +73,13 @@ final class PodMoves implements RankSurroundings {
 
     private static final String MULTIPATH_TCP = "262";
 
+    // As ppmr-pod-net lists a connection: PID, descriptor, the peer's address, its port.
+    private static final int CONNECTION_FIELDS = 4;
+    private static final int PEER = 2;
+    private static final int PEER_PORT = 3;
+    private static final String LOOPBACK = "127.";
+    private static final String LOOPBACK6 = "::1";
+
     private final Pods pods;
     private final PodRuntime runtime;
     private final PodQuiet quiet;
@@ -148,6 +155,25 @@ final class PodMoves implements RankSurroundings {
         throw new CheckpointException("pod " + pod.fullName() + ": PID " + socket[0] + " has a socket of a kind that"
                 + " cannot be moved (" + kind + ", descriptor " + socket[1] + "). Remedy: have the job use plain TCP,"
                 + " UDP or Unix sockets, or close it before");
+    }
+
+    @Override
+    public List<OutgoingConnection> connections(ProcessIdentity init) throws IOException {
+        PodRecord pod = byInit(init);
+        Set<String> own = Set.copyOf(pod.addresses().all());
+        List<OutgoingConnection> connections = new ArrayList<>();
+        for (String line : runtime.connections(PodRuntime.number(networkOf(pod)))) {
+            String[] fields = line.split(" ", -1);
+            if (fields.length != CONNECTION_FIELDS) {
+                throw new IOException("the connections of pod " + pod.fullName() + " are listed as '" + line + "'");
+            }
+            String peer = fields[PEER];
+            if (!own.contains(peer) && !peer.startsWith(LOOPBACK) && !peer.equals(LOOPBACK6)) {
+                connections.add(new OutgoingConnection(
+                        pod.fullName(), Integer.parseInt(fields[0]), peer, Integer.parseInt(fields[PEER_PORT])));
+            }
+        }
+        return connections;
     }
 
     @Override

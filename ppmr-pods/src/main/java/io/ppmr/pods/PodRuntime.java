@@ -199,8 +199,17 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
 
     /** Lists the sockets of a network namespace, each as ppmr-pod-net shows it. */
     List<String> sockets(long namespace) throws IOException {
+        return list("look", namespace);
+    }
+
+    /** Lists the TCP connections of a network namespace that may leave it, each as ppmr-pod-net shows it. */
+    List<String> connections(long namespace) throws IOException {
+        return list("connections", namespace);
+    }
+
+    private List<String> list(String what, long namespace) throws IOException {
         return result(
-                        Command.words("%s look %s", podNet, namespace),
+                        Command.words("%s %s %s", podNet, what, namespace),
                         LIMIT,
                         command -> command.withOutputLimit(SOCKETS_BYTES))
                 .requireOutput()

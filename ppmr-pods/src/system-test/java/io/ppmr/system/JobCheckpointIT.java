@@ -12,6 +12,7 @@ import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.Testbed;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -252,6 +253,97 @@ class JobCheckpointIT {
         void happen() throws Exception;
     }
 
+    /** Runs a further program in a pod, until there is a file /tmp/stop. Waits for its line "ready". */
+    private void runBeside(int pod, String program) throws Exception {
+        MovingNode node = NODES.get(pod);
+        PpmrCommand started = PpmrCommand.run(
+                "pod",
+                "exec",
+                "--socket",
+                node.socket().toString(),
+                "--detach",
+                "--output",
+                "/tmp/beside",
+                "1/p" + pod,
+                "--",
+                "perl",
+                "-MIO::Socket::INET",
+                "-e",
+                "$| = 1; " + program + "print \"ready\\n\"; select undef, undef, undef, 0.05 until -e '/tmp/stop'");
+        assertEquals(0, started.exitCode(), started.said());
+        Path output = node.within(pods.get(pod), "/tmp/beside");
+        Conditions.until(
+                MovingNode.LIMIT,
+                "the program in pod p" + pod + " is ready",
+                () -> Files.exists(output) && Files.readString(output).contains("ready"));
+    }
+
+    private void stopBeside(int pod) throws Exception {
+        Files.createFile(NODES.get(pod).within(pods.get(pod), "/tmp/stop"));
+    }
+
+    /** Requires that a checkpoint is refused for that reason, and leaves nothing. Other nodes may hold their pods. */
+    private static void requireRefusal(String... parts) throws Exception {
+        JsonNode outcome = checkpoint();
+        assertEquals("refused", outcome.at("/outcome").asText(), outcome.toString());
+        for (String part : parts) {
+            assertTrue(outcome.at("/reason").asText().contains(part), outcome.toString());
+        }
+        Conditions.until(MovingNode.LIMIT, "nothing is left of the checkpoint", () -> partialImages()
+                .isEmpty());
+    }
+
+    @Test
+    void shouldRefuseByNameWhenAConnectionLeavesTheJob() throws Exception {
+        runBeside(1, """
+                my $all = IO::Socket::INET->new(Listen => 5, LocalPort => 7001) or die;
+                my @ends = map { my $one = IO::Socket::INET->new("$_:7001") or die; ($one, $all->accept) }
+                    ("127.0.0.1", "%s");
+                """.formatted(ADDRESSES.get(1)));
+        assertEquals("checkpointed", checkpoint().at("/outcome").asText(), "connections in a pod are no obstacle");
+        Process listener = new ProcessBuilder(hub.words("perl", "-MIO::Socket::INET", "-e", """
+                        my $all = IO::Socket::INET->new(Listen => 5, LocalPort => 9000) or die;
+                        my $one = $all->accept; sysread $one, my $end, 1;
+                        """))
+                .inheritIO()
+                .start();
+        try {
+            String outside = hub.address();
+            Conditions.until(
+                    MovingNode.LIMIT, "the listener outside of the job listens", () -> hub.run("cat", "/proc/net/tcp")
+                            .contains(":2328 00000000:0000 0A"));
+            runBeside(0, """
+                    my $one = IO::Socket::INET->new("%s:9000") or die;
+                    """.formatted(outside));
+            requireRefusal("pod 1/p0: PID ", outside + ":9000", "out of the job", "Remedy: ");
+            requireMoreBlocks();
+            stopBeside(0);
+            assertTrue(listener.waitFor(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS));
+            Conditions.until(
+                    MovingNode.LIMIT,
+                    "the job is checkpointed without that connection",
+                    () -> checkpoint().at("/outcome").asText().equals("checkpointed"));
+        } finally {
+            listener.destroyForcibly();
+        }
+    }
+
+    @Test
+    @Tag("soak")
+    void shouldRefuseByNameWhenConnectionsWaitToBeAccepted() throws Exception {
+        runBeside(2, """
+                my $all = IO::Socket::INET->new(Listen => 5, LocalPort => 7001) or die;
+                my $one = IO::Socket::INET->new("127.0.0.1:7001") or die;
+                """);
+        requireRefusal("has connections that wait to be accepted", "Remedy: ");
+        requireMoreBlocks();
+        stopBeside(2);
+        Conditions.until(
+                MovingNode.LIMIT,
+                "the job is checkpointed without that connection",
+                () -> checkpoint().at("/outcome").asText().equals("checkpointed"));
+    }
+
     @Test
     void shouldContinueEverywhereWhenASourceIsKilledInACheckpoint() throws Exception {
         MovingNode killed = NODES.get(1);
@@ -403,11 +495,16 @@ class JobCheckpointIT {
     }
 
     private static void requireNoPartialImages() throws IOException {
+        assertEquals(List.of(), partialImages());
+    }
+
+    private static List<Path> partialImages() throws IOException {
         try (Stream<Path> all = Files.walk(checkpoints)) {
-            assertEquals(
-                    List.of(),
-                    all.filter(path -> path.getFileName().toString().endsWith(".partial"))
-                            .toList());
+            return all.filter(path -> path.getFileName().toString().endsWith(".partial"))
+                    .toList();
+        } catch (UncheckedIOException e) {
+            // A directory was removed while it was read.
+            return List.of(checkpoints);
         }
     }
 

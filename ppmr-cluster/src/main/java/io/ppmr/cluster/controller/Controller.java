@@ -98,6 +98,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     private final SpareChoice spares = new SpareChoice(random);
     private final NodeTable table;
     private final JobTable jobs;
+    private final JobAddresses addresses;
     private final ControllerSettings settings;
     private final Prober prober;
     private final Thread thread;
@@ -116,6 +117,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         this.prober = new Prober(settings.probeLimit());
         this.table = new NodeTable(random, settings.session().plus(GRACE_MARGIN));
         this.jobs = new JobTable(settings.jobs(), new JobSurroundings(), random);
+        this.addresses = new JobAddresses(jobs::nodesInCheckpoint, new JobSurroundings(), workers);
         this.thread = LogContext.thread(this::run, "ppmr-controller");
     }
 
@@ -324,6 +326,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                 LOG.warn("this controller is no longer the active one");
                 store.stopWatching();
                 jobs.end();
+                addresses.clear();
                 return;
             }
             LOG.info("this controller is the active one");
@@ -392,7 +395,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     }
 
     /** The table and the services, for jobs over several nodes. */
-    private final class JobSurroundings implements JobTable.Surroundings, RestartPlan.AskedServices {
+    private final class JobSurroundings implements JobTable.Surroundings, AskedServices {
         @Override
         public Executor workers() {
             return workers;
@@ -460,6 +463,8 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                 result.complete(JobQuestion.Answer.refused("this controller is no longer the active one: try again"));
             } else if (question.get() instanceof JobQuestion.OrderRestart order) {
                 orderRestart(order, result);
+            } else if (question.get() instanceof JobQuestion.FindForeign find) {
+                addresses.find(find, result::complete);
             } else {
                 jobs.ask(question.get(), result::complete);
             }

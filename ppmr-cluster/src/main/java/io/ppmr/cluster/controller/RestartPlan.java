@@ -23,15 +23,6 @@ final class RestartPlan {
     private static final String SOURCE = "source";
     private static final String TARGET = "target";
 
-    /** The services of the cluster, as the controller sees them. */
-    interface AskedServices {
-        /** Returns true if the node is off, by an operator's report. */
-        boolean isOff(String host) throws IOException, InterruptedException;
-
-        /** Queries a service of a node. Throws if it does not answer. */
-        JobQuestion.Answer ask(String host, String role, JobQuestion question) throws IOException, InterruptedException;
-    }
-
     private final JobName job;
     private final RestartFacts facts;
     private final AskedServices services;

@@ -335,8 +335,7 @@ public final class JobMembers {
             MemberJobs members = jobs.members();
             if (question instanceof JobQuestion.FindPods) {
                 Map<String, String> pods = new TreeMap<>();
-                members.here().stream().filter(one -> one.name().equals(job)).forEach(one -> one.pods()
-                        .forEach(pod -> pods.put(pod, "")));
+                members.addresses(job).forEach((pod, addresses) -> pods.put(pod, String.join(" ", addresses)));
                 // Copies that are held, or were when the service ended, may be released yet.
                 boolean isHeld = notes.read(job).restartStep() == MemberNote.RestartStep.HELD;
                 if (jobs.restarts().isPresent()

@@ -29,6 +29,7 @@ public sealed interface JobQuestion {
             "forget", Forget.class,
             "show", Show.class,
             "move", Move.class,
+            "foreign", FindForeign.class,
             "pods", FindPods.class,
             "images", FindImages.class);
 
@@ -115,7 +116,18 @@ public sealed interface JobQuestion {
     record Move(JobName job, String id, String host, boolean isOver, String to, Set<String> pods)
             implements JobQuestion {}
 
-    /** Controller to a service: which pods of the job run on the node? */
+    /**
+     * A query of a source in a checkpoint: which of these addresses belong to no pod of the job, on any node?
+     *
+     * @param round the number of the checkpoint
+     * @param addresses the addresses of the peers of connections, {@link #MOST_ADDRESSES} at most
+     */
+    record FindForeign(JobName job, long round, Set<String> addresses) implements JobQuestion {
+        /** The most addresses of a question, which must fit a frame. */
+        public static final int MOST_ADDRESSES = 1000;
+    }
+
+    /** Controller to a service: which pods of the job run on the node, and at which addresses? */
     record FindPods(JobName job) implements JobQuestion {}
 
     /** Controller to a service: which images of a set can the node read? */
@@ -125,9 +137,8 @@ public sealed interface JobQuestion {
      * The answer to a question.
      *
      * @param refusal why it is refused, or null
-     * @param pods the pods that run; or the images by pod, each its digest and the node that has written it; null if
-     * none
-     *     were requested
+     * @param pods the pods that run, each with its addresses; or the images by pod, each its digest and the node that
+     *     has written it; or the addresses that belong to no pod; null if none were requested
      * @param jobs the jobs; null if none were requested
      * @param number the number of the round or restart that was ordered
      */
@@ -146,7 +157,7 @@ public sealed interface JobQuestion {
             return new Answer(null, null, null, number);
         }
 
-        /** Returns pods with their digests, or with empty texts. */
+        /** Returns pods with their digests or addresses, or names with empty texts. */
         public static Answer ofPods(Map<String, String> pods) {
             return new Answer(null, pods, null, null);
         }

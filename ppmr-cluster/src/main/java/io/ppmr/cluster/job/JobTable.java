@@ -436,6 +436,15 @@ public final class JobTable {
                 .toList();
     }
 
+    /** Returns the nodes with pods of a job that is in this checkpoint; empty if it is in none, or in another. */
+    public Optional<Set<String>> nodesInCheckpoint(JobName job, long round) {
+        return Optional.ofNullable(jobs.get(JobKey.of(job)))
+                .map(entry -> entry.state)
+                .filter(state -> state.record().phase() == JobPhase.CHECKPOINT
+                        && state.record().numbers().round() == round)
+                .map(state -> state.places().keySet());
+    }
+
     /** Returns the state of a job for the plan of a restart: its newest set and its places. */
     public Optional<RestartFacts> facts(String key, String set) {
         return Optional.ofNullable(jobs.get(key)).map(entry -> {

@@ -16,7 +16,10 @@ import io.ppmr.migration.source.JobCheckpoint;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -28,6 +31,10 @@ import org.slf4j.LoggerFactory;
 final class SourceMember {
     private static final Logger LOG = LoggerFactory.getLogger(SourceMember.class);
     private static final Duration STEP = Duration.ofMillis(100);
+    /** A controller may need some seconds for an answer, or for the place of another one. */
+    private static final int QUESTIONS = 5;
+
+    private static final Duration AGAIN = Duration.ofSeconds(1);
     private static final Duration END_LIMIT = Duration.ofSeconds(60);
 
     private final JobName job;
@@ -206,7 +213,8 @@ final class SourceMember {
         }
     }
 
-    private Optional<JobCheckpoint> look(ReadRecord begun, RepeatedReport report) throws IOException {
+    private Optional<JobCheckpoint> look(ReadRecord begun, RepeatedReport report)
+            throws IOException, InterruptedException {
         JobRecord record = begun.record();
         JobCheckpoint checkpoint = null;
         try {
@@ -219,8 +227,13 @@ final class SourceMember {
                     job,
                     new JobCheckpoint.CheckpointOrder(
                             record.set(), record.numbers().incarnation(), directory.get()));
-            checkpoint.look(() -> !isOpen(begun) || Thread.currentThread().isInterrupted());
+            checkpoint.look(
+                    () -> !isOpen(begun) || Thread.currentThread().isInterrupted(), peers -> foreign(begun, peers));
             return Optional.of(checkpoint);
+        } catch (InterruptedException e) {
+            // The service ends, and no pod was touched.
+            checkpoint.close();
+            throw e;
         } catch (IOException | CheckpointException | RequestException e) {
             if (checkpoint != null) {
                 checkpoint.close();
@@ -229,6 +242,42 @@ final class SourceMember {
             LOG.warn("job {}: the checkpoint is refused here: {}", job, e.getMessage());
             reportVoid(record, RoundOutcome.REFUSED, String.valueOf(e.getMessage()), report);
             return Optional.empty();
+        }
+    }
+
+    /**
+     * Queries the active controller which addresses belong to no pod of the job. A controller may need some seconds to
+     * find out, or be replaced in that time, so a failed question is repeated.
+     */
+    private Set<String> foreign(ReadRecord begun, Set<String> peers)
+            throws IOException, RequestException, InterruptedException {
+        Set<String> foreign = new TreeSet<>();
+        List<String> all = List.copyOf(new TreeSet<>(peers));
+        for (int from = 0; from < all.size() && foreign.isEmpty(); from += JobQuestion.FindForeign.MOST_ADDRESSES) {
+            int end = Math.min(all.size(), from + JobQuestion.FindForeign.MOST_ADDRESSES);
+            foreign.addAll(askForeign(begun, new TreeSet<>(all.subList(from, end))));
+        }
+        return foreign;
+    }
+
+    private Set<String> askForeign(ReadRecord begun, Set<String> peers)
+            throws IOException, RequestException, InterruptedException {
+        JobQuestion question =
+                new JobQuestion.FindForeign(job, begun.record().numbers().round(), peers);
+        for (int tries = 1; ; tries++) {
+            try {
+                JobQuestion.Answer answer = controllers.ask(question);
+                if (answer.refusal() != null) {
+                    throw new RequestException(answer.refusal());
+                }
+                return answer.pods() == null ? Set.of() : answer.pods().keySet();
+            } catch (IOException e) {
+                if (tries == QUESTIONS || !isOpen(begun)) {
+                    throw new IOException(
+                            "it is unknown if the connections of the pods stay in the job: " + e.getMessage(), e);
+                }
+                await(AGAIN);
+            }
         }
     }
 

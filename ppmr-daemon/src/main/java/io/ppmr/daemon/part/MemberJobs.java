@@ -5,6 +5,7 @@ import io.ppmr.protocol.control.CheckpointInterval;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 
@@ -15,6 +16,11 @@ public interface MemberJobs {
         @Override
         public List<MemberJob> here() {
             return List.of();
+        }
+
+        @Override
+        public Map<String, Set<String>> addresses(JobName job) {
+            return Map.of();
         }
 
         @Override
@@ -62,6 +68,9 @@ public interface MemberJobs {
 
     /** Lists the jobs with pods that run here. */
     List<MemberJob> here() throws IOException;
+
+    /** Returns the addresses of a job's pods that run here, by the names of the pods. */
+    Map<String, Set<String>> addresses(JobName job) throws IOException;
 
     /** Lists the directories of checkpoints of this node's configuration. */
     List<Path> directories();

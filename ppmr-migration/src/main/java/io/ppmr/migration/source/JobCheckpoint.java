@@ -9,6 +9,7 @@ import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.RankCommands;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.linux.ProcessIdentity;
+import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.keep.ImageManifest;
 import io.ppmr.migration.keep.MemberImage;
@@ -24,11 +25,13 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
+import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -113,12 +116,29 @@ public final class JobCheckpoint implements AutoCloseable {
         return job.pods().values().iterator().next().specification().job();
     }
 
-    /** Checks whether the pods can be held and dumped. Throws with the cause and the remedy. Touches no process. */
-    public void look(BooleanSupplier calledOff) throws IOException, CheckpointException, RequestException {
+    /** Finds the addresses that belong to no pod of the job, on any node. */
+    @FunctionalInterface
+    public interface ForeignAddresses {
+        /**
+         * Returns those of the addresses that belong to no pod of the job. May block for some seconds.
+         *
+         * @param peers the addresses of the peers of connections
+         */
+        Set<String> of(Set<String> peers) throws IOException, RequestException, InterruptedException;
+    }
+
+    /**
+     * Checks whether the pods can be held and dumped. Throws with the cause and the remedy. Touches no process.
+     *
+     * @param foreign finds the addresses that belong to no pod of the job
+     */
+    public void look(BooleanSupplier calledOff, ForeignAddresses foreign)
+            throws IOException, CheckpointException, RequestException, InterruptedException {
         Preparation preparation = new Preparation(calledOff);
         images.requireSafe();
         originals.awaitFilled(preparation);
         originals.requireMovable(job, service.settings(), preparation);
+        requireClosed(originals.connections(), foreign);
         long neededBytes = OriginalRanks.imageBytes(originals.trees()) + IMAGE_MARGIN_BYTES;
         long freeBytes = images.freeBytes();
         if (freeBytes < neededBytes) {
@@ -129,6 +149,27 @@ public final class JobCheckpoint implements AutoCloseable {
             images.begin(order.set(), pod.specification().name());
         }
         originals.findStoppedByJob();
+    }
+
+    /** A connection that leaves the job has an end that is in no image, so it would break at a restart. */
+    private static void requireClosed(List<RankSurroundings.OutgoingConnection> connections, ForeignAddresses foreign)
+            throws IOException, RequestException, InterruptedException {
+        if (connections.isEmpty()) {
+            return;
+        }
+        Set<String> outside = foreign.of(connections.stream()
+                .map(RankSurroundings.OutgoingConnection::address)
+                .collect(Collectors.toUnmodifiableSet()));
+        Optional<RankSurroundings.OutgoingConnection> leaving = connections.stream()
+                .filter(connection -> outside.contains(connection.address()))
+                .findFirst();
+        if (leaving.isPresent()) {
+            RankSurroundings.OutgoingConnection one = leaving.get();
+            throw new RequestException("pod " + one.pod() + ": PID " + one.pid()
+                    + " has a connection out of the job, to "
+                    + (one.address().contains(":") ? "[" + one.address() + "]" : one.address()) + ":" + one.port()
+                    + ". Remedy: have it closed, or its other end in a pod of the job");
+        }
     }
 
     /** Holds all pods with their cables out, and starts their dumps. The note is on the disk before. */

@@ -150,6 +150,15 @@ final class OriginalRanks {
         }
     }
 
+    /** Lists the TCP connections of all pods to other addresses than their own. */
+    List<RankSurroundings.OutgoingConnection> connections() throws IOException {
+        List<RankSurroundings.OutgoingConnection> connections = new ArrayList<>();
+        for (ProcessIdentity init : roots.values()) {
+            connections.addAll(surroundings.connections(init));
+        }
+        return connections;
+    }
+
     /** Returns true if the networks of pods may be disconnected. */
     boolean isDetached() {
         return detached;
