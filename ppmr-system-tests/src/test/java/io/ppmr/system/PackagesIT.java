@@ -127,7 +127,8 @@ class PackagesIT {
             }
         });
         Set<String> expected = new TreeSet<>();
-        for (String name : List.of("ppmr", "scripts/install-criu.sh", "conf/slurm-job.sh", "conf/slurm-health.sh")) {
+        for (String name : List.of(
+                "ppmr", "scripts/install-criu.sh", "conf/slurm-job.sh", "conf/slurm-health.sh", "conf/pod-agent.sh")) {
             expected.add(tree + "/" + name + " -rwxr-xr-x");
         }
         for (String name : List.of("launch", "pages", "place", "rank-init", "client", "slurm-task")) {
