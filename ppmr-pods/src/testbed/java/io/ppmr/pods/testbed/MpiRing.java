@@ -7,10 +7,12 @@ import io.ppmr.testbed.Testbed;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -134,6 +136,37 @@ public final class MpiRing implements AutoCloseable {
                         + " --mca btl tcp,self --mca btl_tcp_if_include %s --mca oob_tcp_if_include %s"
                         + " --host %s -np %s",
                 ppmr + " pod agent --pods " + pods(pods), NETWORK, NETWORK, hosts(pods), ranks(pods));
+    }
+
+    /**
+     * Returns the words that run a program by Open MPI from within the first pod, whose agent is a script.
+     *
+     * @param pods the names of the pods, which are their host names, too
+     */
+    public List<String> openMpiInside(List<String> pods) throws IOException {
+        Path agent = folder.resolve("pod-agent.sh");
+        Files.copy(
+                Path.of(System.getProperty("ppmr.home"), "ppmr-pods/conf/pod-agent.sh"),
+                agent,
+                StandardCopyOption.REPLACE_EXISTING);
+        Files.setPosixFilePermissions(agent, PosixFilePermissions.fromString("rwxr-xr-x"));
+        return Command.words(
+                "mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent %s --mca plm_rsh_no_tree_spawn 1"
+                        + " --mca btl tcp,self --mca btl_tcp_if_include %s --mca oob_tcp_if_include %s"
+                        + " --host %s -np %s",
+                agent, NETWORK, NETWORK, String.join(":2,", pods) + ":2", ranks(pods));
+    }
+
+    /**
+     * Writes the file with the places of pods for a launcher in the first of them, and returns it.
+     *
+     * @param pods the sockets of the pods' services by the names of the pods
+     */
+    public Path placesFromInside(String uid, Map<String, Path> pods) throws IOException {
+        StringBuilder lines = new StringBuilder();
+        pods.forEach((pod, socket) ->
+                lines.append(pod + " " + uid + "/" + pod + " " + socket + (lines.isEmpty() ? "" : " " + ppmr) + "\n"));
+        return Files.writeString(folder.resolve("places"), lines);
     }
 
     /**
