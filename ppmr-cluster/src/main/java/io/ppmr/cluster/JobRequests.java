@@ -3,6 +3,7 @@ package io.ppmr.cluster;
 import com.fasterxml.jackson.annotation.JsonInclude;
 import io.ppmr.cluster.job.ActiveController;
 import io.ppmr.cluster.job.JobKey;
+import io.ppmr.cluster.job.JobPages;
 import io.ppmr.cluster.job.JobQuestion;
 import io.ppmr.cluster.job.JobQuestion.Answer;
 import io.ppmr.cluster.job.JobView;
@@ -120,11 +121,7 @@ final class JobRequests {
             throws IOException, RequestException {
         Integer only = with.controls() ? null : Accounts.uidOf(with.user());
         JobName job = request.job() == null ? null : own(request, with);
-        Answer answer = controllers.ask(new JobQuestion.Show(job, only));
-        if (answer.refusal() != null) {
-            throw new RequestException(answer.refusal());
-        }
-        List<JobView> jobs = answer.jobs() == null ? List.of() : answer.jobs();
+        List<JobView> jobs = JobPages.request(controllers, job, only);
         Optional<String> unregistered = job == null || !jobs.isEmpty() ? Optional.empty() : refusal.apply(job);
         if (unregistered.isPresent()) {
             throw new RequestException(

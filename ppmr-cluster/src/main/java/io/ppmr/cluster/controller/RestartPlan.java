@@ -22,6 +22,8 @@ import java.util.stream.IntStream;
 final class RestartPlan {
     private static final String SOURCE = "source";
     private static final String TARGET = "target";
+    /** The most pages of a node's images: those of the largest job have fewer. */
+    private static final int MOST_PAGES = 100;
 
     private final JobName job;
     private final RestartFacts facts;
@@ -139,15 +141,7 @@ final class RestartPlan {
         Map<String, Map<String, String>> readable = new TreeMap<>();
         for (String host : hosts) {
             try {
-                JobQuestion.Answer answer = services.ask(
-                        host,
-                        TARGET,
-                        new JobQuestion.FindImages(
-                                job, facts.set().orElseThrow().id()));
-                if (answer.refusal() != null) {
-                    throw new RequestException("node " + host + ": " + answer.refusal());
-                }
-                readable.put(host, answer.pods() == null ? Map.of() : answer.pods());
+                readable.put(host, images(host));
             } catch (IOException e) {
                 throw new RequestException(
                         "the target of node " + host + " does not answer: " + e.getMessage()
@@ -156,6 +150,25 @@ final class RestartPlan {
             }
         }
         return readable;
+    }
+
+    /** Requests all pages of a node's images. */
+    private Map<String, String> images(String host) throws RequestException, IOException, InterruptedException {
+        String set = facts.set().orElseThrow().id();
+        Map<String, String> images = new TreeMap<>();
+        String after = null;
+        for (int page = 0; page < MOST_PAGES; page++) {
+            JobQuestion.Answer answer = services.ask(host, TARGET, new JobQuestion.FindImages(job, set, after));
+            if (answer.refusal() != null) {
+                throw new RequestException("node " + host + ": " + answer.refusal());
+            }
+            images.putAll(answer.pods() == null ? Map.of() : answer.pods());
+            if (answer.next() == null) {
+                return images;
+            }
+            after = answer.next();
+        }
+        throw new IOException("its list of images does not end within " + MOST_PAGES + " pages");
     }
 
     /** Keeps pods together that were on one node, as far as the nodes can read their images. */

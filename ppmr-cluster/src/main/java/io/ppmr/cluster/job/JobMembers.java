@@ -39,6 +39,9 @@ public final class JobMembers {
     private static final Duration VOID_LIMIT = Duration.ofSeconds(40);
 
     private static final long MASK = 0xffffffffL;
+    /** The characters of an answer around each image. */
+    private static final int IMAGE_MARKS = 6;
+
     /** No layout: what was registered before counts for nothing. */
     private static final long NOT_REGISTERED = -1;
 
@@ -313,7 +316,7 @@ public final class JobMembers {
     /** Returns the directory of checkpoints that has images of a set. */
     private Optional<Path> directoryOf(JobName job, String set) throws IOException {
         for (Path directory : JobKey.isSet(set) ? jobs.members().directories() : List.<Path>of()) {
-            if (!new SetDirectory(directory, job.uid(), job.name()).digests(set).isEmpty()) {
+            if (!new SetDirectory(directory, job.uid(), job.name()).pods(set).isEmpty()) {
                 return Optional.of(directory);
             }
         }
@@ -347,10 +350,12 @@ public final class JobMembers {
             }
             if (question instanceof JobQuestion.FindImages find && JobKey.isSet(find.set())) {
                 Optional<Path> directory = directoryOf(job, find.set());
-                return Answer.ofPods(
-                        directory.isEmpty()
-                                ? Map.of()
-                                : images(new SetDirectory(directory.get(), job.uid(), job.name()), find.set()));
+                return directory.isEmpty()
+                        ? Answer.ofPods(Map.of())
+                        : images(
+                                new SetDirectory(directory.get(), job.uid(), job.name()),
+                                find.set(),
+                                Optional.ofNullable(find.after()).orElse(""));
             }
             return Answer.refused("a service does not answer this question");
         } catch (IOException e) {
@@ -358,12 +363,21 @@ public final class JobMembers {
         }
     }
 
-    private static Map<String, String> images(SetDirectory directory, String set) throws IOException {
+    /** Returns a page of images. Only their manifests are read. */
+    private static Answer images(SetDirectory directory, String set, String after) throws IOException {
         Map<String, String> images = new TreeMap<>();
-        for (Map.Entry<String, String> image : directory.digests(set).entrySet()) {
-            images.put(image.getKey(), image.getValue() + " " + directory.nodeOf(set, image.getKey()));
+        int characters = 0;
+        String last = after;
+        for (String pod : directory.pods(set).tailSet(after, false)) {
+            String image = directory.digest(set, pod) + " " + directory.nodeOf(set, pod);
+            characters += pod.length() + image.length() + IMAGE_MARKS;
+            if (characters > JobPages.MOST_BYTES && !images.isEmpty()) {
+                return Answer.ofImages(images, Optional.of(last));
+            }
+            images.put(pod, image);
+            last = pod;
         }
-        return images;
+        return Answer.ofImages(images, Optional.empty());
     }
 
     /** Gives checkpoints up, and ends copies that are not released. The service ends. */

@@ -101,8 +101,9 @@ public sealed interface JobQuestion {
      *
      * @param job the job; null for all
      * @param uid the user whose jobs are shown; null for all users
+     * @param after the end of the page before; null for the first page
      */
-    record Show(JobName job, Integer uid) implements JobQuestion {}
+    record Show(JobName job, Integer uid, String after) implements JobQuestion {}
 
     /**
      * A source begins a migration of the job's pods, or reports its end.
@@ -130,8 +131,12 @@ public sealed interface JobQuestion {
     /** Controller to a service: which pods of the job run on the node, and at which addresses? */
     record FindPods(JobName job) implements JobQuestion {}
 
-    /** Controller to a service: which images of a set can the node read? */
-    record FindImages(JobName job, String set) implements JobQuestion {}
+    /**
+     * Controller to a service: which images of a set can the node read?
+     *
+     * @param after the end of the page before; null for the first page
+     */
+    record FindImages(JobName job, String set, String after) implements JobQuestion {}
 
     /**
      * The answer to a question.
@@ -141,30 +146,36 @@ public sealed interface JobQuestion {
      *     has written it; or the addresses that belong to no pod; null if none were requested
      * @param jobs the jobs; null if none were requested
      * @param number the number of the round or restart that was ordered
+     * @param next the end of this page, after which the next question continues; null if it is the last page
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
-    record Answer(String refusal, Map<String, String> pods, List<JobView> jobs, Long number) {
+    record Answer(String refusal, Map<String, String> pods, List<JobView> jobs, Long number, String next) {
         /** It was accepted. */
-        public static final Answer OK = new Answer(null, null, null, null);
+        public static final Answer OK = new Answer(null, null, null, null, null);
 
         /** Returns a refusal. */
         public static Answer refused(String reason) {
-            return new Answer(reason, null, null, null);
+            return new Answer(reason, null, null, null, null);
         }
 
         /** Returns the number of a round or restart. */
         static Answer numbered(long number) {
-            return new Answer(null, null, null, number);
+            return new Answer(null, null, null, number, null);
         }
 
         /** Returns pods with their digests or addresses, or names with empty texts. */
         public static Answer ofPods(Map<String, String> pods) {
-            return new Answer(null, pods, null, null);
+            return new Answer(null, pods, null, null, null);
         }
 
-        /** Returns jobs. */
-        static Answer ofJobs(List<JobView> jobs) {
-            return new Answer(null, null, jobs, null);
+        /** Returns a page of images. */
+        static Answer ofImages(Map<String, String> images, Optional<String> next) {
+            return new Answer(null, images, null, null, next.orElse(null));
+        }
+
+        /** Returns a page of jobs. */
+        static Answer ofJobs(List<JobView> jobs, Optional<String> next) {
+            return new Answer(null, null, jobs, null, next.orElse(null));
         }
 
         /** Returns the answer as JSON. */

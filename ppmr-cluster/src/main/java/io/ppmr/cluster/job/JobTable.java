@@ -18,6 +18,7 @@ import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.NavigableMap;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
@@ -100,7 +101,7 @@ public final class JobTable {
     private final Surroundings surroundings;
     private final RandomGenerator random;
     private final RareLog log = new RareLog(LOG::warn);
-    private final Map<String, Entry> jobs = new TreeMap<>();
+    private final NavigableMap<String, Entry> jobs = new TreeMap<>();
     private final Map<String, Set<String>> orders = new HashMap<>();
     private final Map<RoundOutcome, Long> outcomes = new ConcurrentHashMap<>();
     private final RegularCheckpoints regular;
@@ -189,7 +190,7 @@ public final class JobTable {
     /** Answers a question of a service or a command. The answer is passed on this thread, perhaps later. */
     public void ask(JobQuestion question, Consumer<Answer> answer) {
         if (question instanceof JobQuestion.Show show) {
-            answer.accept(Answer.ofJobs(views(show)));
+            answer.accept(page(show));
             return;
         }
         JobName job = question.job();
@@ -424,16 +425,23 @@ public final class JobTable {
         });
     }
 
-    private List<JobView> views(JobQuestion.Show show) {
-        return jobs.values().stream()
-                .map(entry -> entry.state)
-                .filter(state ->
-                        show.job() == null || show.job().equals(state.record().name()))
-                .filter(state -> show.uid() == null
-                        || show.uid() == state.record().name().uid())
-                .map(state ->
-                        JobView.of(state, regular.view(JobKey.of(state.record().name()), state, surroundings.nowNs())))
-                .toList();
+    private Answer page(JobQuestion.Show show) {
+        JobPages.PageEnd after = JobPages.PageEnd.parse(show.after());
+        JobPages page = new JobPages(after);
+        boolean isSplit = !after.host().isEmpty();
+        for (Map.Entry<String, Entry> job : jobs.tailMap(after.key(), isSplit).entrySet()) {
+            JobState state = job.getValue().state;
+            JobName name = state.record().name();
+            if (page.isFull()) {
+                break;
+            }
+            if ((show.job() == null || show.job().equals(name)) && (show.uid() == null || show.uid() == name.uid())) {
+                page.add(
+                        job.getKey(),
+                        JobView.of(state, regular.view(job.getKey(), state, surroundings.nowNs())));
+            }
+        }
+        return page.answer();
     }
 
     /** Returns the nodes with pods of a job that is in this checkpoint; empty if it is in none, or in another. */

@@ -72,6 +72,18 @@ public record JobView(
             long syncMs,
             long takenAtMs) {}
 
+    /** Returns the same job with these pods of each node. */
+    JobView at(Map<String, Set<String>> nodes) {
+        return new JobView(job, phase, incarnation, members, registered, nodes, round, restart, last, moves, sets, schedule);
+    }
+
+    /** Returns this page of the job and the next one as one. If they differ, the next one counts. */
+    JobView joined(JobView next) {
+        Map<String, Set<String>> all = new TreeMap<>(places);
+        all.putAll(next.places);
+        return next.at(all);
+    }
+
     /**
      * The regular checkpoints of a job.
      *

@@ -20,12 +20,13 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HexFormat;
 import java.util.List;
-import java.util.Map;
+import java.util.NavigableSet;
 import java.util.Optional;
 import java.util.Set;
-import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.stream.Stream;
 import java.util.zip.CRC32C;
 
@@ -203,9 +204,9 @@ public record SetDirectory(Path directory, int uid, String job) {
         }
     }
 
-    /** Returns the digests of a set's images that this node can read, by pod. */
-    public Map<String, String> digests(String set) throws IOException {
-        Map<String, String> digests = new TreeMap<>();
+    /** Returns the pods of a set whose images this node can read. */
+    public NavigableSet<String> pods(String set) throws IOException {
+        NavigableSet<String> pods = new TreeSet<>();
         try (DirectoryStream<Path> images = Files.newDirectoryStream(set(set))) {
             for (Path image : images) {
                 Path manifest = image.resolve(ImageManifest.FILE_NAME);
@@ -213,13 +214,18 @@ public record SetDirectory(Path directory, int uid, String job) {
                         && Files.isRegularFile(manifest, LinkOption.NOFOLLOW_LINKS)
                         && Files.size(manifest) <= ImageManifest.MAX_BYTES;
                 if (isWhole) {
-                    digests.put(image.getFileName().toString(), digest(Files.readAllBytes(manifest)));
+                    pods.add(image.getFileName().toString());
                 }
             }
-            return digests;
+            return pods;
         } catch (NoSuchFileException e) {
-            return Map.of();
+            return Collections.emptyNavigableSet();
         }
+    }
+
+    /** Returns the digest of a whole image. */
+    public String digest(String set, String pod) throws IOException {
+        return digest(Files.readAllBytes(image(set, pod).resolve(ImageManifest.FILE_NAME)));
     }
 
     /** Returns the node on which a whole image was written. */
