@@ -91,10 +91,27 @@ public final class ClusterCommand extends ServiceCommands.ServiceCommand {
                     + " that the configuration names")
     private int migrations;
 
+    @Option(
+            names = "--members",
+            paramLabel = "N",
+            split = ",",
+            description = "measure instead checkpoints of a job over N nodes, whose sources are played")
+    private List<Integer> members = List.of();
+
+    @Option(
+            names = "--checkpoints",
+            paramLabel = "N",
+            defaultValue = "7",
+            description = "with --members, how many checkpoints of each job (default: ${DEFAULT-VALUE})")
+    private int checkpoints;
+
     @Override
     Result measure() throws Exception {
         if (migrations > 0) {
             return measureMigrations();
+        }
+        if (!members.isEmpty()) {
+            return measureMembers();
         }
         return service ? measureService() : measureController();
     }
@@ -297,10 +314,65 @@ public final class ClusterCommand extends ServiceCommands.ServiceCommand {
         return all;
     }
 
-    private Result measureController() throws Exception {
+    /** Each number of members has controllers of its own. */
+    private Result measureMembers() throws Exception {
+        requireControllers();
+        Map<String, Object> details = new LinkedHashMap<>();
+        List<Run> runs = new ArrayList<>();
+        put(details, "controllers", controllers);
+        for (int count : members) {
+            try (Testbed testbed = Testbed.create("bench")) {
+                measureMembers(testbed, count, runs, details);
+            }
+        }
+        return result(runs, null, details);
+    }
+
+    private void measureMembers(Testbed testbed, int count, List<Run> runs, Map<String, Object> details)
+            throws Exception {
+        int questions = FreePorts.one();
+        int clients = FreePorts.one();
+        List<Controlling> all = beginControllers(testbed, questions, clients);
+        PreSharedKey key = PreSharedKey.load(testbed.folder().resolve("key"));
+        PreSharedKey controllerKey = PreSharedKey.load(testbed.folder().resolve("controller-key"));
+        List<String> hosts = HOSTS.subList(0, controllers);
+        try (ManySessions sessions = new ManySessions(
+                        hosts.stream()
+                                .map(host -> new InetSocketAddress(host, clients))
+                                .toList(),
+                        ClusterUser.service(key),
+                        ClusterUser.controller(controllerKey),
+                        "source",
+                        Duration.ofSeconds(20),
+                        count);
+                PlayedMembers played = new PlayedMembers(
+                        hosts.stream()
+                                .map(host -> new InetSocketAddress(host, questions))
+                                .toList(),
+                        key,
+                        count)) {
+            sessions.start();
+            Conditions.until(LIMIT, "all nodes are up", () -> active(all, count + " up") != null);
+            long startNs = System.nanoTime();
+            played.register(LIMIT);
+            put(details, count + " members: seconds until all were registered", seconds(startNs));
+            sessions.follow(played.path(), played);
+            for (int i = 0; i < checkpoints; i++) {
+                Run run = new Run(0, played.checkpoint(LIMIT));
+                runs.add(run);
+            }
+            played.figures().forEach((what, figure) -> put(details, count + " members: " + what, figure));
+        }
+    }
+
+    private void requireControllers() {
         if (controllers != 1 && controllers != HOSTS.size()) {
             throw new IllegalArgumentException("--controllers must be 1 or " + HOSTS.size());
         }
+    }
+
+    private Result measureController() throws Exception {
+        requireControllers();
         Map<String, Object> details = new LinkedHashMap<>();
         List<Run> idle = new ArrayList<>();
         try (Testbed testbed = Testbed.create("bench")) {
@@ -316,6 +388,7 @@ public final class ClusterCommand extends ServiceCommands.ServiceCommand {
                             .toList(),
                     ClusterUser.service(key),
                     ClusterUser.controller(PreSharedKey.load(folder.resolve("controller-key"))),
+                    "target",
                     session,
                     sessions)) {
                 long startNs = System.nanoTime();

@@ -15,6 +15,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.atomic.AtomicInteger;
 import javax.security.auth.callback.Callback;
 import javax.security.auth.callback.CallbackHandler;
@@ -33,18 +34,23 @@ import org.apache.zookeeper.data.Id;
 import org.apache.zookeeper.proto.ConnectRequest;
 import org.apache.zookeeper.proto.ConnectResponse;
 import org.apache.zookeeper.proto.CreateRequest;
+import org.apache.zookeeper.proto.GetDataRequest;
+import org.apache.zookeeper.proto.GetDataResponse;
 import org.apache.zookeeper.proto.GetSASLRequest;
 import org.apache.zookeeper.proto.ReplyHeader;
 import org.apache.zookeeper.proto.RequestHeader;
 import org.apache.zookeeper.proto.SetSASLResponse;
+import org.apache.zookeeper.proto.SyncRequest;
 
 /**
  * Many sessions with an ensemble, as many services would have them, on one selector. Each authenticates, creates the
- * record of a target, and sends a ping in each third of its time-out. It uses ZooKeeper's own types of its wire. One
- * thread runs it.
+ * record of a service, and sends a ping in each third of its time-out. If asked to, it follows a record of a job: it
+ * watches it, and reads it after {@code sync} at first and after each notification. It uses ZooKeeper's own types of
+ * its wire. One thread runs it.
  */
 final class ManySessions implements AutoCloseable {
     private static final int PING_XID = -2;
+    private static final int NOTIFICATION_XID = -1;
     private static final int BUFFER_BYTES = 4096;
     private static final int CONNECTING_AT_ONCE = 200;
     private static final long POLL_MS = 20;
@@ -58,13 +64,41 @@ final class ManySessions implements AutoCloseable {
     private final List<Session> sessions = new ArrayList<>();
     private final AtomicInteger created = new AtomicInteger();
     private final Thread thread = new Thread(this::run, "many-sessions");
+    private final String role;
+    private volatile Optional<Followed> followed = Optional.empty();
     private volatile int mute;
     private volatile boolean closed;
     private volatile Exception failure;
 
-    /** Creates sessions with the servers in turn. They begin with {@link #start}. */
-    ManySessions(List<InetSocketAddress> servers, ClusterUser user, ClusterUser controller, Duration timeout, int count)
+    /** Receives what the sessions read. Called on the thread of the sessions, which it must not block. */
+    interface Follower {
+        /** A session was notified of a change. */
+        void notified(int session);
+
+        /**
+         * A session has read the record.
+         *
+         * @param zxid the number of the ensemble's last transaction
+         */
+        void read(int session, byte[] record, long zxid);
+    }
+
+    private record Followed(String path, Follower follower) {}
+
+    /**
+     * Creates sessions with the servers in turn. They begin with {@link #start}.
+     *
+     * @param role the role of the services: source or target
+     */
+    ManySessions(
+            List<InetSocketAddress> servers,
+            ClusterUser user,
+            ClusterUser controller,
+            String role,
+            Duration timeout,
+            int count)
             throws IOException {
+        this.role = role;
         this.servers = List.copyOf(servers);
         this.user = user;
         this.controller = controller;
@@ -87,6 +121,12 @@ final class ManySessions implements AutoCloseable {
         return created.get();
     }
 
+    /** Has all sessions follow a record from now on. */
+    void follow(String path, Follower follower) {
+        followed = Optional.of(new Followed(path, follower));
+        selector.wakeup();
+    }
+
     /** Has the first sessions fall silent: they stay connected, and send nothing. */
     void mute(int count) {
         mute = count;
@@ -96,6 +136,7 @@ final class ManySessions implements AutoCloseable {
         try {
             int begun = 0;
             long lastPingsNs = 0;
+            boolean areFollowing = false;
             while (!closed) {
                 while (begun < sessions.size() && begun - created.get() < CONNECTING_AT_ONCE) {
                     sessions.get(begun).connect();
@@ -106,6 +147,12 @@ final class ManySessions implements AutoCloseable {
                     ((Session) key.attachment()).ready(key);
                 }
                 selector.selectedKeys().clear();
+                if (followed.isPresent() && !areFollowing) {
+                    areFollowing = true;
+                    for (Session session : sessions) {
+                        session.sync();
+                    }
+                }
                 long nowNs = System.nanoTime();
                 // Rarely, since this process shares the processors with the controller.
                 if (nowNs - lastPingsNs > PINGS_NS) {
@@ -129,6 +176,8 @@ final class ManySessions implements AutoCloseable {
         private int xid;
         private boolean connected;
         private boolean isThere;
+        private int syncXid;
+        private int readXid;
         private long lastSentNs;
 
         private Session(int number) throws IOException {
@@ -198,7 +247,11 @@ final class ManySessions implements AutoCloseable {
             if (header.getErr() != 0) {
                 throw new IOException("the server answers with error " + header.getErr());
             }
-            if (header.getXid() == PING_XID || isThere) {
+            if (header.getXid() == PING_XID) {
+                return;
+            }
+            if (isThere) {
+                follow(header, reply);
                 return;
             }
             if (!sasl.isComplete()) {
@@ -218,6 +271,31 @@ final class ManySessions implements AutoCloseable {
             created.incrementAndGet();
         }
 
+        private void sync() throws IOException {
+            xid++;
+            syncXid = xid;
+            send(
+                    new RequestHeader(xid, OpCode.sync),
+                    new SyncRequest(followed.orElseThrow().path()));
+        }
+
+        /** Does as a service's session does: it reads after the answer to {@code sync}, and watches what it reads. */
+        private void follow(ReplyHeader header, BinaryInputArchive reply) throws IOException {
+            Followed what = followed.orElseThrow();
+            if (header.getXid() == NOTIFICATION_XID) {
+                what.follower().notified(number);
+                sync();
+            } else if (header.getXid() == syncXid) {
+                xid++;
+                readXid = xid;
+                send(new RequestHeader(xid, OpCode.getData), new GetDataRequest(what.path(), true));
+            } else if (header.getXid() == readXid) {
+                GetDataResponse read = new GetDataResponse();
+                read.deserialize(reply, "record");
+                what.follower().read(number, read.getData(), header.getZxid());
+            }
+        }
+
         private CreateRequest record() {
             ServiceRecord record = new ServiceRecord(
                     "00000000-0000-0000-0000-000000000000",
@@ -233,7 +311,7 @@ final class ManySessions implements AutoCloseable {
                     "00000000",
                     0);
             return new CreateRequest(
-                    "/ppmr/services/node-" + number + ".target",
+                    "/ppmr/services/node-" + number + "." + role,
                     record.encode(),
                     List.of(
                             new ACL(Perms.READ | Perms.WRITE, new Id("sasl", user.name())),

@@ -46,22 +46,28 @@ public final class ControlLink implements AutoCloseable {
 
     private static final int RING_BYTES = Frame.MAX_FRAME_BYTES * 8;
     private static final int BUFFER_BYTES = Frame.MAX_FRAME_BYTES * 4;
+    /** One frame, and acknowledgements. Thousands of links are opened for one question each. */
+    private static final int QUESTION_BUFFER_BYTES = Frame.MAX_FRAME_BYTES + Frame.MAX_FRAME_BYTES / 4;
+
     private static final int MESSAGE_TYPE_ID = 1;
-    /** An acknowledgement is sent after this many received bytes, so that the peer can free them. */
-    private static final int ACKNOWLEDGE_BYTES = BUFFER_BYTES / 4;
 
     private static final long HEARTBEAT_NS = TimeUnit.SECONDS.toNanos(1);
     private static final long SEND_PAUSE_US = 50;
     private static final long SEND_PAUSE_NS = TimeUnit.MICROSECONDS.toNanos(SEND_PAUSE_US);
 
-    private final Outbox out = new Outbox(BUFFER_BYTES);
+    private final Outbox out;
     private final ResumableConnection connection;
     private volatile int attempt;
     private final long silenceLimitNs;
+    /** Null if only the agent sends. */
     private final ManyToOneRingBuffer ring;
+
+    /** An acknowledgement is sent after this many received bytes, so that the peer can free them. */
+    private final int acknowledgeBytes;
+
     private final ControlledMessageHandler ringReader = this::copyFromRing;
-    private final ByteBuffer inBytes = ByteBuffer.allocateDirect(BUFFER_BYTES);
-    private final UnsafeBuffer in = new UnsafeBuffer(inBytes);
+    private final ByteBuffer inBytes;
+    private final UnsafeBuffer in;
     private final AtomicBoolean sleeping = new AtomicBoolean();
     private final ArrayDeque<DirectBuffer> kept = new ArrayDeque<>();
     /** Held by the thread that sends a message of several frames. The agent never acquires it. */
@@ -113,13 +119,42 @@ public final class ControlLink implements AutoCloseable {
 
     /** @param clockNs the clock for the silence limit, which includes the time of a suspended machine */
     ControlLink(SocketChannel channel, int attempt, long silenceLimitNs, LongSupplier clockNs) throws IOException {
+        this(
+                channel,
+                attempt,
+                silenceLimitNs,
+                clockNs,
+                BUFFER_BYTES,
+                new ManyToOneRingBuffer(new UnsafeBuffer(
+                        BufferUtil.allocateDirectAligned(RING_BYTES + RingBufferDescriptor.TRAILER_LENGTH, 64))));
+    }
+
+    private ControlLink(
+            SocketChannel channel,
+            int attempt,
+            long silenceLimitNs,
+            LongSupplier clockNs,
+            int bufferBytes,
+            ManyToOneRingBuffer ring)
+            throws IOException {
+        this.out = new Outbox(bufferBytes);
+        this.inBytes = ByteBuffer.allocateDirect(bufferBytes);
+        this.in = new UnsafeBuffer(inBytes);
+        this.acknowledgeBytes = bufferBytes / 4;
+        this.ring = ring;
         this.clockNs = clockNs;
         this.lastReceivedNs = clockNs.getAsLong();
         this.attempt = attempt;
         this.silenceLimitNs = silenceLimitNs;
         connection = new ResumableConnection(channel, out);
-        ring = new ManyToOneRingBuffer(new UnsafeBuffer(
-                BufferUtil.allocateDirectAligned(RING_BYTES + RingBufferDescriptor.TRAILER_LENGTH, 64)));
+    }
+
+    /**
+     * Takes over a channel for questions and answers, with a sixth of the usual memory. Only the agent sends, by
+     * {@link #sendFromAgent}, and only its thread uses the link.
+     */
+    public static ControlLink forQuestions(SocketChannel channel, int attempt, long silenceLimitNs) throws IOException {
+        return new ControlLink(channel, attempt, silenceLimitNs, BootClock::nowNs, QUESTION_BUFFER_BYTES, null);
     }
 
     public int attempt() {
@@ -315,6 +350,11 @@ public final class ControlLink implements AutoCloseable {
         kept.add(message.frame(attempt));
     }
 
+    /** Like {@link #sendFromAgent}, for a message of any number of frames, while the agent sends nothing else. */
+    public void sendAllFromAgent(Message message) {
+        kept.addAll(message.frames(attempt));
+    }
+
     /** Returns true if no message of the agent waits for space. Further messages would wait behind it. */
     public boolean isClear() {
         return kept.isEmpty();
@@ -378,7 +418,7 @@ public final class ControlLink implements AutoCloseable {
     }
 
     private boolean hasWaiting() {
-        return ring.size() > 0 || !kept.isEmpty();
+        return (ring != null && ring.size() > 0) || !kept.isEmpty();
     }
 
     /**
@@ -397,7 +437,7 @@ public final class ControlLink implements AutoCloseable {
 
     private int collectFrames() {
         outIsFull = false;
-        int collected = ring.controlledRead(ringReader);
+        int collected = ring == null ? 0 : ring.controlledRead(ringReader);
         while (!kept.isEmpty() && !outIsFull) {
             DirectBuffer frame = kept.peek();
             if (hasSpace(frame.capacity())) {
@@ -496,7 +536,7 @@ public final class ControlLink implements AutoCloseable {
 
     private void keepAlive() {
         boolean isDue = System.nanoTime() - lastSentNs > HEARTBEAT_NS && !out.hasUnsent();
-        boolean isMuch = connection.received() - acknowledgedBytes >= ACKNOWLEDGE_BYTES;
+        boolean isMuch = connection.received() - acknowledgedBytes >= acknowledgeBytes;
         if (attempt != OF_FIRST_FRAME && (isDue || isMuch) && out.hasSpaceForAcknowledgement(ValueFrame.LENGTH_BYTES)) {
             acknowledgedBytes = connection.received();
             advance(ValueFrame.encode(out.buffer(), out.offset(), FrameType.HEARTBEAT, attempt, 0, acknowledgedBytes));

@@ -1,11 +1,12 @@
 package io.ppmr.cluster.job;
 
+import java.util.Collections;
 import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
-import java.util.TreeSet;
 
 /**
  * All that a controller knows of a job: its record, its places and sets, which are in the ensemble, too, and the
@@ -33,18 +34,19 @@ record JobState(
         static final RoundReports NONE = new RoundReports(Set.of(), Map.of());
 
         RoundReports {
-            done = Set.copyOf(done);
-            images = Map.copyOf(images);
+            // One copy for each report of a thousand nodes: hash tables of this kind are copied without a comparison.
+            done = Collections.unmodifiableSet(new HashSet<>(done));
+            images = Collections.unmodifiableMap(new HashMap<>(images));
         }
 
         RoundReports withDone(String host) {
-            Set<String> all = new TreeSet<>(done);
+            Set<String> all = new HashSet<>(done);
             all.add(host);
             return new RoundReports(all, images);
         }
 
         RoundReports withImages(String host, NodeImages of) {
-            Map<String, NodeImages> all = new TreeMap<>(images);
+            Map<String, NodeImages> all = new HashMap<>(images);
             all.put(host, of);
             return new RoundReports(done, all);
         }

@@ -5,6 +5,7 @@ import io.ppmr.linux.RareLog;
 import io.ppmr.migration.RequestException;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -16,6 +17,11 @@ import org.slf4j.LoggerFactory;
 final class RepeatedReport implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(RepeatedReport.class);
     private static final Duration AGAIN = Duration.ofSeconds(1);
+    /**
+     * The first interval after a failure, doubled with each further one. A thousand members report at one moment, and a
+     * controller refuses those for which it has no place: pods must not be held a second longer for that.
+     */
+    private static final Duration AGAIN_SOON = Duration.ofMillis(100);
     /** The interval after a controller has answered: another one may become the active one. */
     private static final Duration AGAIN_LATER = Duration.ofSeconds(5);
 
@@ -30,6 +36,7 @@ final class RepeatedReport implements AutoCloseable {
     private boolean isNew;
     private boolean isAnswered;
     private boolean isClosed;
+    private Duration pause = AGAIN_SOON;
 
     RepeatedReport(ActiveController controllers) {
         this.controllers = controllers;
@@ -41,6 +48,7 @@ final class RepeatedReport implements AutoCloseable {
         report = next;
         isNew = true;
         isAnswered = false;
+        pause = AGAIN_SOON;
         notifyAll();
     }
 
@@ -77,12 +85,15 @@ final class RepeatedReport implements AutoCloseable {
         if (isDone && sent.equals(report)) {
             isAnswered = true;
             notifyAll();
+        } else if (!isDone) {
+            Duration longer = pause.multipliedBy(2);
+            pause = longer.compareTo(AGAIN) < 0 ? longer : AGAIN;
         }
     }
 
     /** Returns the report that is due; null at the end. */
     private synchronized JobQuestion.StepReport next() throws InterruptedException {
-        long endNs = System.nanoTime() + (isAnswered ? AGAIN_LATER : AGAIN).toNanos();
+        long endNs = System.nanoTime() + (isAnswered ? AGAIN_LATER.toNanos() : jittered(pause.toNanos()));
         while (!isClosed && !isNew) {
             long leftNs = endNs - System.nanoTime();
             if (report != null && leftNs <= 0) {
@@ -92,6 +103,11 @@ final class RepeatedReport implements AutoCloseable {
         }
         isNew = false;
         return isClosed ? null : report;
+    }
+
+    /** Members that were refused at one moment do not return at one moment. */
+    private static long jittered(long nanos) {
+        return nanos / 2 + ThreadLocalRandom.current().nextLong(nanos / 2 + 1);
     }
 
     @Override

@@ -7,6 +7,7 @@ import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.net.SocketAddress;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -25,12 +26,19 @@ public final class ControllerQuestions {
 
     private final List<InetSocketAddress> controllers;
     private final PeerAuthenticator key;
+    private final SocketAddress from;
     private volatile InetSocketAddress answeredLast;
 
     /** @param controllers their addresses for questions */
     public ControllerQuestions(List<InetSocketAddress> controllers, PeerAuthenticator key) {
+        this(controllers, key, null);
+    }
+
+    /** @param from this node's address for the connections; null to let the kernel choose */
+    public ControllerQuestions(List<InetSocketAddress> controllers, PeerAuthenticator key, SocketAddress from) {
         this.controllers = List.copyOf(controllers);
         this.key = key;
+        this.from = from;
     }
 
     /** Requests what a service needs to join. The answer is from a controller that has the key. */
@@ -73,8 +81,8 @@ public final class ControllerQuestions {
             Duration share =
                     Duration.ofNanos(Math.min(leftNs, Math.max(LEAST_TIME.toNanos(), leftNs / (next.size() + 1))));
             try {
-                Message received =
-                        new Connector(controller, key, share).request(() -> question, ClusterMessage::read, share);
+                Message received = new Connector(controller, key, share, from)
+                        .request(() -> question, ClusterMessage::read, share);
                 if (received instanceof ClusterMessage.NotActive other) {
                     failures.add(
                             name + ": it is not active" + (other.active().isEmpty() ? ", and no controller is" : ""));

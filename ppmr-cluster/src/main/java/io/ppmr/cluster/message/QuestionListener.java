@@ -56,7 +56,7 @@ public final class QuestionListener implements AutoCloseable {
     }
 
     private void serve(SocketChannel channel, SessionId session) throws IOException, InterruptedException {
-        ControlLink link = new ControlLink(channel, ControlLink.OF_FIRST_FRAME, SILENCE_LIMIT.toNanos());
+        ControlLink link = ControlLink.forQuestions(channel, ControlLink.OF_FIRST_FRAME, SILENCE_LIMIT.toNanos());
         boolean answered = false;
         try {
             Deque<ClusterMessage> questions = new ArrayDeque<>();

@@ -134,7 +134,7 @@ public final class Connector {
      * @param limit the silence limit of the connection
      */
     public TargetRequests connectForRequests(Message.Reader messages, Duration limit) throws IOException {
-        return new TargetRequests(new ControlLink(control().channel(), 1, limit.toNanos()), messages);
+        return new TargetRequests(ControlLink.forQuestions(control().channel(), 1, limit.toNanos()), messages);
     }
 
     /** Sends requests to a target, one after the other, over a separate control connection. Owned by one thread. */
@@ -155,7 +155,7 @@ public final class Connector {
          */
         public Message request(Supplier<Message> request, Duration limit) throws IOException {
             Message[] answer = new Message[1];
-            link.send(request.get());
+            link.sendAllFromAgent(request.get());
             long deadlineNs = System.nanoTime() + limit.toNanos();
             while (answer[0] == null && System.nanoTime() - deadlineNs < 0) {
                 link.doWork((type, buffer, offset, lengthBytes) -> {
