@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.SignalSender;
 import io.ppmr.linux.Command;
 import io.ppmr.linux.Ipv4Address;
+import io.ppmr.linux.ParallelWork;
 import io.ppmr.linux.ProcFiles;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.RankSurroundings;
@@ -613,9 +614,8 @@ final class PodMoves implements RankSurroundings {
 
     @Override
     public void attach(String move) throws IOException {
-        for (PodRecord pod : pods.moving(move)) {
-            attach(move, pod);
-        }
+        // Each syncs a record, which takes some tenths of a second while the images of a checkpoint are written.
+        ParallelWork.forEach("ppmr-pod-attach", pods.moving(move), pod -> attach(move, pod));
     }
 
     private void attach(String move, PodRecord pod) throws IOException {

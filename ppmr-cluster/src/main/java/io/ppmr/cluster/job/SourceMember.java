@@ -182,8 +182,6 @@ final class SourceMember {
                 giveUp(checkpoint, record, RoundOutcome.VOID, failure.get(), report);
                 return;
             }
-            // GO was read, and is noted before the cables go in.
-            write(note.checkpoint(record, latest().version(), CheckpointStep.HOLDING));
             checkpoint.resume();
             writeImages(record, checkpoint, report);
         }
@@ -298,12 +296,19 @@ final class SourceMember {
                     null,
                     null));
             boolean isDumped = false;
+            boolean isNoted = false;
             while (true) {
                 ReadRecord now = latest();
                 SourceAct act = MemberRules.source(note, now.record(), now.version());
                 boolean isGo = act == SourceAct.RESUME;
                 if (act == SourceAct.GIVE_UP) {
                     return Optional.of("the controllers gave the checkpoint up");
+                }
+                if (isGo && !isNoted) {
+                    // GO is noted before the cables go in. While the dumps run that takes no time of the hold; after
+                    // them it would wait for the disk, which has the images to write.
+                    write(note.checkpoint(record, now.version(), CheckpointStep.HOLDING));
+                    isNoted = true;
                 }
                 if (isGo && isDumped) {
                     return Optional.empty();

@@ -15,6 +15,7 @@ import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.linux.LogContext;
+import io.ppmr.linux.ParallelWork;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.linux.UninterruptedWait;
 import io.ppmr.migration.RankSurroundings;
@@ -175,10 +176,11 @@ final class OriginalRanks {
 
     /** Disconnects the networks of the ranks' pods. */
     void detach(Job job, Optional<MigrationSecret> secret) throws IOException {
-        for (int rank : job.pods().keySet()) {
-            detached = true;
-            surroundings.detach(migrationId, secret, roots.get(rank));
-        }
+        detached |= !job.pods().isEmpty();
+        ParallelWork.forEach(
+                "ppmr-pod-detach",
+                job.pods().keySet(),
+                rank -> surroundings.detach(migrationId, secret, roots.get(rank)));
     }
 
     /**
