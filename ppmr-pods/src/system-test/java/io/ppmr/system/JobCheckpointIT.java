@@ -79,7 +79,12 @@ class JobCheckpointIT {
     private static Path checkpoints;
     private static BridgedNode hub;
     private static ServiceProcess controller;
+    /** The nodes on which the job begins. */
     private static final List<MovingNode> NODES = new ArrayList<>();
+    /** Those, and further ones. */
+    private static final List<MovingNode> ALL = new ArrayList<>();
+
+    private static String template;
 
     private final List<PodStatus> pods = new ArrayList<>();
 
@@ -89,18 +94,23 @@ class JobCheckpointIT {
         Assumptions.assumeTrue(hasCluster(), "needs the part for clusters");
         testbed = Testbed.create("job-checkpoint");
         checkpoints = Files.createDirectory(testbed.folder().resolve("ckpt"));
-        String template = "tmp = \"8m\"\nshm = \"8m\"\ncheckpoints = \"" + checkpoints + "\"";
+        template = "tmp = \"8m\"\nshm = \"8m\"\ncheckpoints = \"" + checkpoints + "\"";
         hub = new MovingNode(testbed, 9, template).bridged();
         for (int number = 1; number <= ADDRESSES.size(); number++) {
-            MovingNode node = new MovingNode(testbed, number, template);
-            BridgedNode.connect(hub, node.bridged());
-            NODES.add(node);
+            NODES.add(makeNode(number));
         }
         controller = hub.startController();
         for (MovingNode node : NODES) {
-            node.joinCluster("\"" + hub.controllerAddress() + "\"");
             node.start();
         }
+    }
+
+    private static MovingNode makeNode(int number) throws Exception {
+        MovingNode node = new MovingNode(testbed, number, template);
+        BridgedNode.connect(hub, node.bridged());
+        node.joinCluster("\"" + hub.controllerAddress() + "\"");
+        ALL.add(node);
+        return node;
     }
 
     private static boolean hasCluster() {
@@ -110,6 +120,7 @@ class JobCheckpointIT {
     @AfterAll
     static void end() throws IOException {
         NODES.clear();
+        ALL.clear();
         if (testbed != null) {
             testbed.close();
         }
@@ -148,7 +159,7 @@ class JobCheckpointIT {
     }
 
     private static void stopPods() throws Exception {
-        for (MovingNode node : NODES) {
+        for (MovingNode node : ALL) {
             for (PodStatus pod : node.list("source")) {
                 PpmrCommand stopped =
                         PpmrCommand.run("pod", "stop", "--socket", node.socket().toString(), pod.name());
@@ -175,16 +186,42 @@ class JobCheckpointIT {
         return JSON.readTree(command.said());
     }
 
+    /** A pod, and the node on which it runs. */
+    private record RunningPod(MovingNode node, PodStatus status) {}
+
     /** Finds a pod wherever it runs. */
-    private static String output(int pod) throws Exception {
-        for (MovingNode node : NODES) {
+    private static RunningPod find(int pod) throws Exception {
+        for (MovingNode node : ALL) {
             for (PodStatus one : node.list("source")) {
                 if (one.name().endsWith("/p" + pod)) {
-                    return node.said(one);
+                    return new RunningPod(node, one);
                 }
             }
         }
         throw new IOException("pod p" + pod + " runs nowhere");
+    }
+
+    private static String output(int pod) throws Exception {
+        RunningPod found = find(pod);
+        return found.node().said(found.status());
+    }
+
+    /** Returns how many segments with RST the pods sent, and how many of their connections were reset. */
+    private static List<Long> resets() throws Exception {
+        List<Long> resets = new ArrayList<>();
+        for (int i = 0; i < NODES.size(); i++) {
+            RunningPod found = find(i);
+            List<List<String>> tcp = found.node()
+                    .runIn(found.status(), "cat", "/proc/net/snmp")
+                    .lines()
+                    .filter(line -> line.startsWith("Tcp:"))
+                    .map(line -> List.of(line.split(" ", -1)))
+                    .toList();
+            for (String name : List.of("OutRsts", "EstabResets")) {
+                resets.add(Long.parseLong(tcp.get(1).get(tcp.get(0).indexOf(name))));
+            }
+        }
+        return resets;
     }
 
     private static long blocks(int pod) throws Exception {
@@ -227,6 +264,41 @@ class JobCheckpointIT {
             String name = set.at("/set").asText();
             requireRestarted(restart("--set", name, "--on", "bridged-2,bridged-3,bridged-1"));
             requireMoreBlocks();
+        }
+        assertEquals(3, show().at("/incarnation").asInt());
+    }
+
+    @Test
+    @Tag("soak")
+    void shouldResetNoConnectionInManyCheckpointsNorInRestartsOnOtherNodes() throws Exception {
+        List<MovingNode> others = new ArrayList<>();
+        for (int number = 4; number <= 6; number++) {
+            MovingNode other = makeNode(number);
+            other.start();
+            others.add(other);
+        }
+        List<Long> before = resets();
+        List<Long> held = new ArrayList<>();
+        for (int i = 0; i < 20; i++) {
+            JsonNode outcome = checkpoint();
+            assertEquals("checkpointed", outcome.at("/outcome").asText(), outcome.toString());
+            held.add(outcome.at("/held_ms").asLong());
+            requireMoreBlocks();
+        }
+        System.out.println("20 checkpoints, held for " + held + " ms");
+        assertEquals(before, resets(), "no connection was reset");
+        JsonNode sets = show().at("/sets");
+        assertEquals(2, sets.size(), "two sets are kept");
+        for (JsonNode set : sets) {
+            stopPods();
+            String hosts =
+                    String.join(",", others.stream().map(MovingNode::host).toList());
+            requireRestarted(restart("--set", set.at("/set").asText(), "--on", hosts));
+            requireMoreBlocks();
+            for (int i = 0; i < NODES.size(); i++) {
+                assertTrue(others.contains(find(i).node()), "pod p" + i + " runs on another node");
+            }
+            assertEquals(List.of(0L, 0L, 0L, 0L, 0L, 0L), resets(), "no connection was reset by the restart");
         }
         assertEquals(3, show().at("/incarnation").asInt());
     }

@@ -228,7 +228,8 @@ public record JobRecord(
                     && record.last.outcome() != null
                     && record.schedule.isSound()
                     && record.members > 0
-                    && record.members <= MOST_MEMBERS;
+                    && record.members <= MOST_MEMBERS
+                    && record.moves.stream().allMatch(move -> move.id() != null && move.from() != null);
             return sound ? Optional.of(record) : Optional.empty();
         } catch (JacksonException e) {
             return Optional.empty();

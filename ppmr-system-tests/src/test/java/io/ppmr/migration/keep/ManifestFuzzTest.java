@@ -5,6 +5,9 @@ import io.ppmr.fuzz.Fuzz;
 import io.ppmr.fuzz.FuzzPlan;
 import io.ppmr.fuzz.Mutator;
 import io.ppmr.linux.ProcessIdentity;
+import io.ppmr.protocol.control.PodAddresses;
+import io.ppmr.protocol.control.PodFacts;
+import io.ppmr.protocol.control.PodSpecification;
 import io.ppmr.source.image.ImageName.NameKind;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -13,6 +16,7 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.zip.CRC32C;
 import org.junit.jupiter.api.Tag;
@@ -40,18 +44,57 @@ class ManifestFuzzTest {
                     new ImageManifest.ManifestEntry(NameKind.FILE, "rank-0/plain", 0, 0, ""),
                     new ImageManifest.ManifestEntry(NameKind.SYMLINK, "rank-0/link", 0, 0, "../else where")));
 
+    /** The manifest of a pod's image, of a set of a job over several nodes. */
+    private static final ImageManifest OF_POD = new ImageManifest(
+            "0.3.0",
+            "ring",
+            "criu",
+            new JobUser(7, 8),
+            "checkpoint-1",
+            1,
+            1_700_000_000_000L,
+            "node-a",
+            Map.of(0, List.of(new ProcessIdentity("boot", 5, 6, 7))),
+            List.of(new ImageManifest.ManifestEntry(NameKind.FILE, "rank-0/pages-1.img", 4096, 7, "")),
+            Optional.of(new MemberImage(
+                    "1-1-00000000",
+                    4,
+                    new PodFacts(
+                            new PodSpecification(
+                                    "p1", "ring", "mpi", List.of("A=b c", "B="), List.of("./ring", "5 6"), 3),
+                            7,
+                            8,
+                            new PodAddresses("10.20.0.10", "fd00::10", "02:50:0a:14:00:0a"),
+                            24,
+                            1500,
+                            List.of("/usr", "/home dir"),
+                            7,
+                            false),
+                    List.of(new MemberImage.WrittenFile("/home dir/out", 12)))));
+
     @TempDir
     private Path directory;
 
+    /** The sum of all read values. It is not private, so that the compilers do not remove it. */
+    long sum;
+
     private static Fuzz fuzz() {
         Mutator mutator = new Mutator(
-                List.of(ONE.text().getBytes(StandardCharsets.UTF_8)),
+                List.of(
+                        ONE.text().getBytes(StandardCharsets.UTF_8),
+                        OF_POD.text().getBytes(StandardCharsets.UTF_8)),
                 64 * 1024,
                 "rank ",
                 "process ",
                 "directory ",
                 "file ",
                 "symlink ",
+                "set ",
+                "pod ",
+                "open ",
+                "mount ",
+                "command ",
+                "environment ",
                 "user ",
                 "migration ",
                 "written ",
@@ -95,6 +138,9 @@ class ManifestFuzzTest {
                 throw new AssertionError(entry.toString());
             }
         }
+        // What a restart uses of it before it trusts the manifest, and what is written again.
+        read.pod().ifPresent(image -> sum += image.hashCode());
+        sum += read.text().length();
         if (read.totalBytes() < 0) {
             throw new AssertionError("its files have " + read.totalBytes() + " bytes");
         }
