@@ -148,7 +148,10 @@ final class PlayedMembers implements ManySessions.Follower, AutoCloseable {
             int member = i;
             all.add(threads.submit(() -> {
                 untilAnswered(
-                        member, new JobQuestion.Register(JOB, host(member), members, Set.of(pod(member))), () -> {});
+                        member,
+                        new JobQuestion.Register(
+                                JOB, host(member), members, Set.of(pod(member)), new JobRecord.JobSchedule("", "")),
+                        () -> {});
                 return null;
             }));
         }

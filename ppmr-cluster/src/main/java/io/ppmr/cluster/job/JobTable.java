@@ -436,9 +436,7 @@ public final class JobTable {
                 break;
             }
             if ((show.job() == null || show.job().equals(name)) && (show.uid() == null || show.uid() == name.uid())) {
-                page.add(
-                        job.getKey(),
-                        JobView.of(state, regular.view(job.getKey(), state, surroundings.nowNs())));
+                page.add(job.getKey(), JobView.of(state, regular.view(job.getKey(), state, surroundings.nowNs())));
             }
         }
         return page.answer();

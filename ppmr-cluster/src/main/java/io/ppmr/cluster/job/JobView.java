@@ -74,7 +74,8 @@ public record JobView(
 
     /** Returns the same job with these pods of each node. */
     JobView at(Map<String, Set<String>> nodes) {
-        return new JobView(job, phase, incarnation, members, registered, nodes, round, restart, last, moves, sets, schedule);
+        return new JobView(
+                job, phase, incarnation, members, registered, nodes, round, restart, last, moves, sets, schedule);
     }
 
     /** Returns this page of the job and the next one as one. If they differ, the next one counts. */

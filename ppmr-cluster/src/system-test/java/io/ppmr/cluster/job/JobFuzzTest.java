@@ -32,7 +32,7 @@ import org.junit.jupiter.api.Timeout;
  */
 class JobFuzzTest {
     private static final JobName JOB = new JobName(1000, "ring");
-    private static final JobRecord RUNNING = JobRecord.of("0a0b0c0d", JOB, 2);
+    private static final JobRecord RUNNING = JobRecord.of("0a0b0c0d", JOB, 2, JobRecord.JobSchedule.NONE);
     private static final JobRecord GO = RUNNING.in(
                     JobPhase.CHECKPOINT, JobNumbers.FIRST.nextRound(), true, "1-1-00000000")
             .holding(60);
@@ -43,7 +43,7 @@ class JobFuzzTest {
             RUNNING.ended(new LastRound(1, false, RoundOutcome.VOID, "n1: why \"not\""))
                     .moving(List.of(new OpenMove("move-1", "n1"), new OpenMove("move-2", "n2"))));
     private static final List<JobQuestion> QUESTIONS = List.of(
-            new JobQuestion.Register(JOB, "n1", 2, Set.of("p1")),
+            new JobQuestion.Register(JOB, "n1", 2, Set.of("p1"), JobRecord.JobSchedule.NONE),
             report(MemberStep.OUT, null),
             report(MemberStep.IMAGE, new NodeImages(Map.of("p1", "0".repeat(24)), 5, 4, 3, 2)),
             report(MemberStep.VOID, null),
@@ -163,7 +163,11 @@ class JobFuzzTest {
 
     private static JobTable inACheckpoint() {
         JobTable table = new JobTable(
-                new JobTable.JobLimits(2, Duration.ofMinutes(1), Duration.ofMinutes(10)),
+                new JobTable.JobLimits(
+                        2,
+                        Duration.ofMinutes(1),
+                        Duration.ofMinutes(10),
+                        new CheckpointBudget(0.01, Optional.empty(), Duration.ofMinutes(1), 2)),
                 new Inline(),
                 RandomGenerator.getDefault());
         table.begin(

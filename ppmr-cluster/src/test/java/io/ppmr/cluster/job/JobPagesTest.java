@@ -28,7 +28,11 @@ class JobPagesTest {
     private static final int JOBS = 300;
 
     private final JobTable table = new JobTable(
-            new JobTable.JobLimits(2, Duration.ofMinutes(1), Duration.ofMinutes(10)),
+            new JobTable.JobLimits(
+                    2,
+                    Duration.ofMinutes(1),
+                    Duration.ofMinutes(10),
+                    new CheckpointBudget(0.01, Optional.empty(), Duration.ofMinutes(1), 2)),
             new Idle(),
             RandomGenerator.getDefault());
     private final AtomicInteger pages = new AtomicInteger();
@@ -67,7 +71,10 @@ class JobPagesTest {
         JobSet set = new JobSet("1-1-00000000", 1, 1, "0".repeat(24), 1L << 40, 5, 4, 3, 1L << 40);
         return new JobRecords.StoredJob(
                 1,
-                new String(JobRecord.of("0a", name, 4096).encode(), StandardCharsets.UTF_8),
+                new String(
+                        JobRecord.of("0a", name, 4096, JobRecord.JobSchedule.NONE)
+                                .encode(),
+                        StandardCharsets.UTF_8),
                 Map.of(0L, places),
                 Map.of(set.id(), set.encode()));
     }
