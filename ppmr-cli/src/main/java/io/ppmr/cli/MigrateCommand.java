@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
 import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.part.ServicePart.Side;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.migration.source.MigrationProgress;
@@ -60,6 +61,12 @@ final class MigrateCommand implements Callable<Integer> {
                     + " copied while the job computes only as far as this time allows")
     private Duration within;
 
+    @Option(
+            names = "--without-cluster",
+            description = "move pods of a job over several nodes that has checkpoints even if no controller answers;"
+                    + " the job is not checkpointed or restarted until a controller has noted it; needs one --to")
+    private boolean withoutCluster;
+
     @Mixin
     private SocketArgument socket;
 
@@ -100,8 +107,16 @@ final class MigrateCommand implements Callable<Integer> {
         Path path = socket.path(Side.SOURCE);
         AtomicReference<MigrationProgress> last = new AtomicReference<>();
         try (ControlClient client = new ControlClient(path)) {
-            MigrationQueue.Started started = client.start(
-                    job, to, Optional.ofNullable(keep).map(Path::toAbsolutePath), Optional.ofNullable(within), wait);
+            MigrationQueue.Started started = client.start(new ControlRequest.Migrate(
+                    job,
+                    to,
+                    Optional.ofNullable(keep)
+                            .map(Path::toAbsolutePath)
+                            .map(Path::toString)
+                            .orElse(null),
+                    Optional.ofNullable(within).map(Duration::toSeconds).orElse(null),
+                    wait,
+                    withoutCluster ? Boolean.TRUE : null));
             if (!wait) {
                 if (json) {
                     JsonText.print(spec.commandLine().getOut(), started);

@@ -173,7 +173,7 @@ final class ClusterJobCommand implements Runnable {
             @Mixin SocketArgument socket,
             @Option(names = "--json", description = "print the result as JSON") boolean json)
             throws Exception {
-        long number = order(socket.path(), JobRequests.CHECKPOINT, new JobRequest(job, null, null), ANSWER_LIMIT);
+        long number = order(socket.path(), JobRequests.CHECKPOINT, new JobRequest(job), ANSWER_LIMIT);
         JobView ended = await(socket.path(), job, "checkpoint", number);
         return print(ended, number, json);
     }
@@ -195,10 +195,17 @@ final class ClusterJobCommand implements Runnable {
                             split = ",",
                             description = "the nodes that restore the pods (default: those where they were)")
                     List<String> on,
+            @Option(
+                            names = "--moved-away-is-off",
+                            paramLabel = "NODE",
+                            split = ",",
+                            description = "a node to which pods may have been moved while no controller answered: the"
+                                    + " operator confirms that no pod of the job runs there")
+                    List<String> awayOff,
             @Mixin SocketArgument socket,
             @Option(names = "--json", description = "print the result as JSON") boolean json)
             throws Exception {
-        long number = order(socket.path(), JobRequests.RESTART, new JobRequest(job, set, on), PLAN_LIMIT);
+        long number = order(socket.path(), JobRequests.RESTART, new JobRequest(job, set, on, awayOff), PLAN_LIMIT);
         JobView ended = await(socket.path(), job, "restart", number);
         return print(ended, number, json);
     }
@@ -216,11 +223,7 @@ final class ClusterJobCommand implements Runnable {
             throws Exception {
         try (ControlClient client = new ControlClient(socket.path())) {
             String forgotten = client.askPart(
-                    JobRequests.FORGET,
-                    new JobRequest(job, null, null),
-                    ANSWER_LIMIT,
-                    JobRequests.FORGOTTEN,
-                    String.class);
+                    JobRequests.FORGET, new JobRequest(job), ANSWER_LIMIT, JobRequests.FORGOTTEN, String.class);
             out().println("job " + forgotten + " is forgotten");
             return ExitCode.OK.number();
         }
@@ -235,11 +238,7 @@ final class ClusterJobCommand implements Runnable {
     private static List<JobView> show(Path socket, String job) throws IOException, RequestException {
         try (ControlClient client = new ControlClient(socket)) {
             return List.of(client.askPart(
-                    JobRequests.SHOW,
-                    new JobRequest(job, null, null),
-                    ANSWER_LIMIT,
-                    JobRequests.JOBS,
-                    JobView[].class));
+                    JobRequests.SHOW, new JobRequest(job), ANSWER_LIMIT, JobRequests.JOBS, JobView[].class));
         }
     }
 

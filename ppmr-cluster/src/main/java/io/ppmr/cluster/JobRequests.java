@@ -1,6 +1,7 @@
 package io.ppmr.cluster;
 
 import com.fasterxml.jackson.annotation.JsonInclude;
+import com.fasterxml.jackson.annotation.JsonProperty;
 import io.ppmr.cluster.job.ActiveController;
 import io.ppmr.cluster.job.JobKey;
 import io.ppmr.cluster.job.JobPages;
@@ -26,7 +27,8 @@ import java.util.function.Function;
  * <pre>
  *   {"request": "job_show", "job": JOB}        "jobs", a list of {@link JobView}; without a job all
  *   {"request": "job_checkpoint", "job": JOB}  "job_ordered", the number of the checkpoint
- *   {"request": "job_restart", "job": JOB, "set": SET, "on": [HOST]}
+ *   {"request": "job_restart", "job": JOB, "set": SET, "on": [HOST],
+ *    "moved_away_is_off": [HOST]}
  *                                              "job_ordered", the number of the restart
  *   {"request": "job_forget", "job": JOB}      "job_forgotten"
  * </pre>
@@ -48,9 +50,19 @@ final class JobRequests {
      * @param job JOB or UID/JOB
      * @param set the set, or null for the newest
      * @param on the nodes, or null for those where the pods were
+     * @param awayOff the nodes on which no pod of the job runs by an operator's confirmation, or null
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
-    record JobRequest(String job, String set, List<String> on) {}
+    record JobRequest(
+            String job,
+            String set,
+            List<String> on,
+            @JsonProperty("moved_away_is_off") List<String> awayOff) {
+        /** A request about a job. */
+        JobRequest(String job) {
+            this(job, null, null, null);
+        }
+    }
 
     /** Carries a request out, and sends the answer. */
     @FunctionalInterface
@@ -101,7 +113,12 @@ final class JobRequests {
             throw new RequestException("there is no set of that name. Remedy: ppmr job show lists the sets of a job");
         }
         List<String> on = request.on() == null ? List.of() : request.on();
-        return ordered(controllers, new JobQuestion.OrderRestart(own(request, with), set, on, host));
+        List<String> awayOff = request.awayOff() == null ? List.of() : request.awayOff();
+        if (!awayOff.isEmpty() && !with.controls()) {
+            throw new RequestException("only an operator can confirm that no pod runs on a node. Remedy: have one"
+                    + " restart the job with --moved-away-is-off");
+        }
+        return ordered(controllers, new JobQuestion.OrderRestart(own(request, with), set, on, host, awayOff));
     }
 
     private static Long ordered(ActiveController controllers, JobQuestion question)

@@ -43,13 +43,13 @@ record MovingJobs(Supplier<Optional<ClusterMember>> member) implements JobSource
     }
 
     @Override
-    public void begins(JobName job) throws RequestException {
+    public void begins(JobName job, List<InetSocketAddress> targets, boolean withoutCluster) throws RequestException {
         Optional<ClusterMember> cluster = member.get();
         if (cluster.isEmpty()) {
             return;
         }
         try {
-            cluster.get().jobs().beginMove(job);
+            cluster.get().jobs().beginMove(job, targets, withoutCluster);
         } catch (IOException e) {
             throw new RequestException("job " + job + " cannot be moved now: " + e.getMessage(), e);
         }
@@ -59,7 +59,7 @@ record MovingJobs(Supplier<Optional<ClusterMember>> member) implements JobSource
     public void ended(JobName job, Optional<MigrationReport> report, List<InetSocketAddress> targets) {
         member.get().ifPresent(cluster -> {
             // A migration in doubt holds pods, and stays open until these no longer move.
-            cluster.jobs().endMove(job);
+            cluster.jobs().endMove(job, report);
             cluster.podsChanged();
         });
     }

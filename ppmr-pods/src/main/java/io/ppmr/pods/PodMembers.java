@@ -2,6 +2,7 @@ package io.ppmr.pods;
 
 import io.ppmr.daemon.jobs.JobName;
 import io.ppmr.daemon.part.MemberJobs;
+import io.ppmr.migration.target.JobRestart;
 import io.ppmr.protocol.control.CheckpointInterval;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -13,6 +14,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
 
 /**
  * The pods of this node that belong to jobs over several nodes. It is immutable and safe for any thread. Each call
@@ -63,6 +65,17 @@ record PodMembers(Pods pods) implements MemberJobs {
             }
         }
         return addresses;
+    }
+
+    @Override
+    public Set<String> arriving(JobName job) throws IOException {
+        return pods.arriving().stream()
+                .filter(pod ->
+                        pod.uid() == job.uid() && pod.specification().job().equals(job.name()))
+                // The pods of a restart are known by the job's record.
+                .filter(pod -> !JobRestart.isMove(pod.move().migration()))
+                .map(PodRecord::name)
+                .collect(Collectors.toSet());
     }
 
     @Override

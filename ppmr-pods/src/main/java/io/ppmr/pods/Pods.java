@@ -469,6 +469,11 @@ public final class Pods {
                 : List.of();
     }
 
+    /** Lists the pods that migrations bring to this node. */
+    synchronized List<PodRecord> arriving() throws IOException {
+        return offered() ? records().stream().filter(PodRecord::arrives).toList() : List.of();
+    }
+
     /** Lists the pods of a migration. */
     synchronized List<PodRecord> moving(String move) throws IOException {
         return offered() ? records().stream().filter(pod -> pod.movesBy(move)).toList() : List.of();

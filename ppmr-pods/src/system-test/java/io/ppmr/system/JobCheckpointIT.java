@@ -48,6 +48,8 @@ class JobCheckpointIT {
             my ($me, $next) = @ARGV; my $out;
             my $all = IO::Socket::INET->new(Listen => 5, LocalPort => 7000, ReuseAddr => 1) or die "listen: $!";
             for (1 .. 600) { $out = IO::Socket::INET->new("$next:7000") and last; select undef, undef, undef, 0.1 }
+            # A process of the third pod that stops itself, and prints if it is continued.
+            if ($me == 2 && !fork) { kill "STOP", $$; while (1) { print "continued\n"; sleep 1 } }
             sub fail { print "FAILED: $_[0]\n"; sleep 600; exit 1 }
             $out or fail "no connection"; my $in = $all->accept; print "connected\n";
             sub block { pack "N*", map { $_[0] * $_ } 1 .. 2048 }
@@ -264,6 +266,7 @@ class JobCheckpointIT {
             String name = set.at("/set").asText();
             requireRestarted(restart("--set", name, "--on", "bridged-2,bridged-3,bridged-1"));
             requireMoreBlocks();
+            assertFalse(output(2).contains("continued"), "a process that the job itself had stopped was continued");
         }
         assertEquals(3, show().at("/incarnation").asInt());
     }
@@ -514,6 +517,74 @@ class JobCheckpointIT {
         stopPods();
         requireRestarted(restart());
         requireMoreBlocks();
+    }
+
+    /** Moves the first node's pod while no controller answers. */
+    private static void moveWithoutCluster(MovingNode from, MovingNode to) throws Exception {
+        controller.kill();
+        PpmrCommand refused = from.move(JOB, to);
+        assertTrue(refused.exitCode() != 0 && refused.said().contains("--without-cluster"), refused.said());
+        requireMoreBlocks();
+        PpmrCommand moved = PpmrCommand.run(
+                "migrate", "--socket", from.socket().toString(), JOB, "--to", to.endpoint(), "--without-cluster");
+        assertEquals(0, moved.exitCode(), moved.said());
+    }
+
+    @Test
+    void shouldFollowAMigrationThatNoControllerHasNoted() throws Exception {
+        assertEquals("checkpointed", checkpoint().at("/outcome").asText());
+        moveWithoutCluster(NODES.get(0), NODES.get(1));
+        requireMoreBlocks();
+        controller = hub.startController();
+        Conditions.until(
+                MovingNode.LIMIT,
+                "the record has the moved pod where it is",
+                () -> show().at("/places/bridged-2").size() == 2);
+        assertEquals(0, show().at("/places/bridged-1").size());
+        assertEquals("checkpointed", checkpoint().at("/outcome").asText());
+        stopPods();
+        requireRestarted(restart());
+        requireMoreBlocks();
+    }
+
+    @Test
+    void shouldRefuseARestartWhenAMigrationIsNotRecorded() throws Exception {
+        assertEquals("checkpointed", checkpoint().at("/outcome").asText());
+        MovingNode to = NODES.get(1);
+        moveWithoutCluster(NODES.get(0), to);
+        // No controller can find the node of the target's address.
+        to.target().kill();
+        controller = hub.startController();
+        try {
+            Conditions.until(
+                    MovingNode.LIMIT,
+                    "a checkpoint is refused by the migration's source",
+                    () -> checkpoint().at("/reason").asText().contains("not recorded"));
+            requireMoreBlocks();
+            // The source's service has its note on the disk.
+            NODES.get(0).source().kill();
+            NODES.get(0).startSource();
+            stopPods();
+            awaitRefusal("not recorded");
+            PpmrCommand other = restart("--moved-away-is-off", "bridged-3");
+            assertTrue(other.exitCode() == 4 && other.said().contains("not recorded"), other.said());
+            requireRestarted(restart("--moved-away-is-off", to.endpoint(), "--on", "bridged-1,bridged-3"));
+            requireMoreBlocks();
+        } finally {
+            to.startTarget("");
+        }
+        Conditions.until(
+                MovingNode.LIMIT,
+                "the job is checkpointed again",
+                () -> checkpoint().at("/outcome").asText().equals("checkpointed"));
+    }
+
+    private static void awaitRefusal(String words) throws Exception {
+        Conditions.until(MovingNode.LIMIT, "a restart is refused: " + words, () -> {
+            PpmrCommand refused = PpmrCommand.run(words("restart"));
+            assertEquals(4, refused.exitCode(), refused.said());
+            return refused.said().contains(words);
+        });
     }
 
     @Test

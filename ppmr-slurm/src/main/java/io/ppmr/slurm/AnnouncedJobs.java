@@ -114,7 +114,7 @@ public final class AnnouncedJobs implements JobSource {
     }
 
     @Override
-    public void begins(JobName job) {
+    public void begins(JobName job, List<InetSocketAddress> targets, boolean withoutCluster) {
         records.begin(job);
     }
 

@@ -341,7 +341,7 @@ class AnnouncedJobsTest {
     @Test
     void shouldWriteWhatBecameOfAJobWhenItsMigrationEnds() throws Exception {
         Path record = directory.resolve("announced/moves/" + uid + "/slurm-7.0");
-        jobs.begins(name("slurm-7.0"));
+        jobs.begins(name("slurm-7.0"), List.of(), false);
         assertEquals("underway\n", Files.readString(record));
         List<MigrationReport.MovedRank> ranks = List.of(
                 new MigrationReport.MovedRank(0, List.of(12, 13)), new MigrationReport.MovedRank(2, List.of(14)));

@@ -27,6 +27,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -395,7 +396,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     }
 
     /** The table and the services, for jobs over several nodes. */
-    private final class JobSurroundings implements JobTable.Surroundings, AskedServices {
+    private final class JobSurroundings implements JobTable.Surroundings, QueriedCluster {
         @Override
         public Executor workers() {
             return workers;
@@ -414,6 +415,21 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         @Override
         public boolean isTurnedOff(String host) {
             return table.status(host).equals(Optional.of(NodeStatus.OFF));
+        }
+
+        @Override
+        public Optional<String> hostAt(String address) {
+            return table.hostAt(address);
+        }
+
+        @Override
+        public Optional<String> findHostAt(String address) throws IOException, InterruptedException {
+            return Controller.this.onThread(() -> hostAt(address));
+        }
+
+        @Override
+        public Map<String, Set<String>> present() throws IOException, InterruptedException {
+            return Controller.this.onThread(table::present);
         }
 
         @Override
@@ -488,7 +504,9 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                 && order.hosts() != null
                 && order.hosts().stream().allMatch(JobKey::isHost)
                 && JobKey.isHost(order.here())
-                && Set.copyOf(order.hosts()).size() == order.hosts().size();
+                && Set.copyOf(order.hosts()).size() == order.hosts().size()
+                && order.awayOff() != null
+                && order.awayOff().size() <= NodeTable.MOST_NODES;
         String set = order.set() == null ? "" : order.set();
         Optional<JobTable.RestartFacts> facts = isSound ? jobs.facts(JobKey.of(order.job()), set) : Optional.empty();
         if (facts.isEmpty()) {
@@ -499,7 +517,8 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         }
         workers.execute(() -> {
             try {
-                Map<String, Set<String>> plan = new RestartPlan(order.job(), facts.get(), new JobSurroundings())
+                Map<String, Set<String>> plan = new RestartPlan(
+                                order.job(), facts.get(), new JobSurroundings(), new HashSet<>(order.awayOff()))
                         .make(order.hosts(), order.here());
                 tasks.add(() -> {
                     // A plan whose user no longer waits is not carried out.

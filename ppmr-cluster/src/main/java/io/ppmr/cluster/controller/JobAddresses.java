@@ -111,7 +111,7 @@ final class JobAddresses {
     private void query(JobName job, Queue<String> left, Set<String> addresses) {
         for (String node = left.poll(); node != null; node = left.poll()) {
             try {
-                Answer answer = services.ask(node, SOURCE, new JobQuestion.FindPods(job));
+                Answer answer = services.ask(node, SOURCE, new JobQuestion.FindAddresses(job));
                 if (answer.refusal() != null || answer.pods() == null) {
                     throw new IOException(answer.refusal());
                 }

@@ -528,6 +528,35 @@ final class NodeTable {
     }
 
     /**
+     * Returns all nodes that may run pods: those that are not off by an operator's report. Their values are the roles
+     * of the services that have a session.
+     */
+    Map<String, Set<String>> present() {
+        Map<String, Set<String>> present = new TreeMap<>();
+        nodes.values().stream()
+                .filter(node -> node.state != NodeStatus.OFF)
+                .forEach(node -> present.put(node.host, Set.copyOf(node.services.keySet())));
+        return present;
+    }
+
+    /** Returns the node whose target has an address, or has the only target at its host. */
+    Optional<String> hostAt(String address) {
+        Optional<String> exact = targets.entrySet().stream()
+                .filter(target -> target.getValue().address().equals(address))
+                .map(Map.Entry::getKey)
+                .findFirst();
+        if (exact.isPresent()) {
+            return exact;
+        }
+        int colon = address.lastIndexOf(':') + 1;
+        List<String> there = targets.entrySet().stream()
+                .filter(target -> colon > 0 && target.getValue().address().startsWith(address.substring(0, colon)))
+                .map(Map.Entry::getKey)
+                .toList();
+        return there.size() == 1 ? Optional.of(there.get(0)) : Optional.empty();
+    }
+
+    /**
      * Returns some nodes, in the order of their names.
      *
      * @param after the name behind which they begin; empty for the first

@@ -1,5 +1,7 @@
 package io.ppmr.cluster.controller;
 
+import io.ppmr.cluster.controller.ServiceQuestions.Answered;
+import io.ppmr.cluster.controller.ServiceQuestions.QueriedService;
 import io.ppmr.cluster.job.JobQuestion;
 import io.ppmr.cluster.job.JobTable.RestartFacts;
 import io.ppmr.daemon.jobs.JobName;
@@ -27,11 +29,18 @@ final class RestartPlan {
 
     private final JobName job;
     private final RestartFacts facts;
-    private final AskedServices services;
+    private final QueriedCluster services;
+    private final Set<String> awayOff;
 
-    RestartPlan(JobName job, RestartFacts facts, AskedServices services) {
+    /**
+     * Makes a planner.
+     *
+     * @param awayOff nodes, or addresses of targets, on which no pod of the job runs by an operator's confirmation
+     */
+    RestartPlan(JobName job, RestartFacts facts, QueriedCluster services, Set<String> awayOff) {
         this.job = job;
         this.facts = facts;
+        this.awayOff = Set.copyOf(awayOff);
         this.services = services;
     }
 
@@ -97,43 +106,96 @@ final class RestartPlan {
     }
 
     /** A pod of the job that still runs, or may be released, would compute twice. */
-    private void requireNothingRuns() throws RequestException, IOException, InterruptedException {
-        for (String host : new TreeSet<>(facts.places().keySet())) {
-            requireNothingRuns(host, SOURCE);
+    void requireNothingRuns() throws RequestException, IOException, InterruptedException {
+        if (!facts.moves().isEmpty()) {
+            throw new RequestException("pods of job " + job + " are being moved from node "
+                    + facts.moves().get(0) + ". Remedy: wait for the end of the migration");
         }
-        for (String host : new TreeSet<>(facts.plan().keySet())) {
-            requireNothingRuns(host, TARGET);
+        Map<String, Set<String>> present = services.present();
+        Set<QueriedService> recorded = new TreeSet<>();
+        boolean isUncertain = facts.uncertain();
+        // A node counts as off only if it was before the first question.
+        for (String host : facts.places().keySet()) {
+            boolean isOff = services.isOff(host);
+            // It cannot answer if it has moved its pods, which was not recorded.
+            isUncertain |= isOff;
+            if (!isOff) {
+                recorded.add(new QueriedService(host, SOURCE));
+            }
+        }
+        for (String host : facts.plan().keySet()) {
+            if (!services.isOff(host)) {
+                recorded.add(new QueriedService(host, TARGET));
+            }
+        }
+        Set<QueriedService> all = new TreeSet<>(recorded);
+        present.forEach((host, roles) -> {
+            if (!roles.isEmpty()) {
+                all.add(new QueriedService(host, roles.contains(SOURCE) ? SOURCE : TARGET));
+            }
+        });
+        Map<QueriedService, Answered> answers = new ServiceQuestions(services).ask(all, new JobQuestion.FindPods(job));
+        for (QueriedService service : all) {
+            Answered answered = answers.get(service);
+            if (answered.failure().isPresent() && recorded.contains(service)) {
+                throw new RequestException("it is unknown if pods of job " + job + " still run on node "
+                        + service.host() + ": " + answered.failure().get()
+                        + ". Remedy: start its services; or end the node, then ppmr nodes off " + service.host());
+            }
+            isUncertain |= requireNothingRuns(service, answered.pods(), present.keySet());
+        }
+        if (isUncertain) {
+            requireEachAnswers(present.keySet(), answers);
         }
     }
 
-    private void requireNothingRuns(String host, String role)
+    /** Returns true if pods were moved from the service's node to one that has none by an operator's confirmation. */
+    private boolean requireNothingRuns(QueriedService service, Map<String, String> pods, Set<String> present)
             throws RequestException, IOException, InterruptedException {
-        if (!services.isOff(host)) {
-            JobQuestion.Answer answer;
-            try {
-                answer = services.ask(host, role, new JobQuestion.FindPods(job));
-            } catch (IOException e) {
-                throw new RequestException(
-                        "it is unknown if pods of job " + job + " still run on node " + host + ": " + e.getMessage()
-                                + ". Remedy: start its services; or end the node, then ppmr nodes off " + host,
-                        e);
+        boolean wasMoved = false;
+        for (Map.Entry<String, String> pod : new TreeMap<>(pods).entrySet()) {
+            String to = pod.getValue();
+            if (to.isEmpty() && service.role().equals(TARGET) && facts.plan().containsKey(service.host())) {
+                throw new RequestException("the last restart of job " + job + " is not over on node "
+                        + service.host() + ": its pods are held, or released now. Remedy: wait until ppmr job show"
+                        + " has no restart under way, then stop the job (ppmr pod stop)");
             }
-            Optional<String> running = answer.pods() == null
-                    ? Optional.empty()
-                    : answer.pods().keySet().stream().sorted().findFirst();
-            if (answer.refusal() != null) {
-                throw new RequestException(
-                        "it is unknown if pods of job " + job + " still run on node " + host + ": " + answer.refusal());
-            }
-            if (running.isPresent() && role.equals(TARGET)) {
-                throw new RequestException("the last restart of job " + job + " is not over on node " + host
-                        + ": its pods are held, or released now. Remedy: wait until ppmr job show has no restart under"
-                        + " way, then stop the job (ppmr pod stop)");
-            }
-            if (running.isPresent()) {
-                throw new RequestException("pod " + running.get() + " of job " + job + " runs on node " + host
+            if (to.isEmpty()) {
+                throw new RequestException("pod " + pod.getKey() + " of job " + job + " runs on node " + service.host()
                         + ". Remedy: stop the job first (ppmr pod stop)");
             }
+            String node = services.findHostAt(to).orElse(to);
+            // One that is off only since the questions may have moved the pod on, to a node that was asked before.
+            boolean wasOff = services.isOff(node) && !present.contains(node);
+            if (!awayOff.contains(node) && !awayOff.contains(to) && !wasOff) {
+                throw new RequestException("pod " + pod.getKey() + " of job " + job + " was moved to " + node
+                        + ", not recorded: its migration from node " + service.host() + " was without the cluster."
+                        + " Remedy: wait until ppmr job show names node " + node + "; or stop the pod there, and"
+                        + " confirm that (--moved-away-is-off " + node + ")");
+            }
+            wasMoved = true;
+        }
+        return wasMoved;
+    }
+
+    /** Pods may run where the record does not name them, so each node that is not off must answer that it has none. */
+    private void requireEachAnswers(Set<String> present, Map<QueriedService, Answered> answers)
+            throws RequestException {
+        Set<String> answering = new TreeSet<>(awayOff);
+        answers.forEach((service, answered) -> {
+            if (answered.failure().isEmpty()) {
+                answering.add(service.host());
+            }
+        });
+        Set<String> silent = new TreeSet<>(present);
+        silent.removeAll(answering);
+        if (!silent.isEmpty()) {
+            String names = String.join(",", silent);
+            throw new RequestException("a node that is off had pods of job " + job
+                    + ", or their node is unknown, and they may have been moved to " + String.join(", ", silent)
+                    + " without a record, which does not answer. Remedy: start its services; or end the node, then"
+                    + " ppmr nodes off; or make sure that no pod of the job runs there, and confirm that"
+                    + " (--moved-away-is-off " + names + ")");
         }
     }
 

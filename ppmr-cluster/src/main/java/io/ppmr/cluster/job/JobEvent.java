@@ -70,14 +70,18 @@ sealed interface JobEvent {
     record Released(String host, long restart) implements JobEvent {}
 
     /** A source begins to move pods of the job. */
-    record MoveBegun(String id, String host) implements JobEvent {}
+    record MoveBegun(String id, String host, Set<String> pods) implements JobEvent {
+        public MoveBegun {
+            pods = Set.copyOf(pods);
+        }
+    }
 
     /**
-     * A move is over.
+     * A move is over. It may be one that no controller has noted: then it has a target and pods.
      *
-     * @param host the node that reports it
-     * @param to the node at which the pods are now, or empty if they did not move
-     * @param pods the pods that were moved
+     * @param host the node that reports it, which the pods have left
+     * @param to the node at which the pods are now, or empty if it is unknown
+     * @param pods the pods that were moved, or may have been; empty if none was
      */
     record MoveEnded(String id, String host, String to, Set<String> pods) implements JobEvent {
         public MoveEnded {

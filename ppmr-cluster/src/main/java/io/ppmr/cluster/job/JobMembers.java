@@ -7,11 +7,16 @@ import io.ppmr.daemon.jobs.JobName;
 import io.ppmr.daemon.part.MemberJobs;
 import io.ppmr.daemon.part.MemberJobs.MemberJob;
 import io.ppmr.daemon.part.NodeJobs;
+import io.ppmr.linux.HostPort;
 import io.ppmr.linux.RareLog;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.keep.SetDirectory;
+import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.protocol.control.CheckpointInterval;
+import io.ppmr.transaction.journal.MappedJournal;
+import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Comparator;
@@ -48,6 +53,16 @@ public final class JobMembers {
     /** The pods that a controller has taken, in a layout. */
     private record Registered(MemberJob job, long layout) {}
 
+    /**
+     * The end of a migration.
+     *
+     * @param hasMoved whether the originals are gone
+     * @param to the address of the target; empty if it is unknown, or if there were several
+     */
+    private record MoveEnd(boolean hasMoved, String to) {
+        private static final MoveEnd UNKNOWN = new MoveEnd(true, "");
+    }
+
     private final String host;
     private final NodeJobs jobs;
     private final ActiveController controllers;
@@ -56,9 +71,16 @@ public final class JobMembers {
     private final Map<JobName, SourceMember> sources = new ConcurrentHashMap<>();
     private final Map<JobName, TargetMember> targets = new ConcurrentHashMap<>();
     private final Map<JobName, Registered> registered = new ConcurrentSkipListMap<>(BY_KEY);
+    /** The migrations that run here, by their names in the jobs' records. */
     private final Map<JobName, String> moves = new ConcurrentHashMap<>();
     /** The refusals of controllers to register pods of this node. */
     private final Map<JobName, String> refusals = new ConcurrentHashMap<>();
+    /** The ends of migrations that this run of the service has seen, until they are recorded. */
+    private final Map<String, MoveEnd> ends = new ConcurrentHashMap<>();
+
+    private final Path journal;
+    /** True until the jobs of an earlier run of this service were read in this session. */
+    private volatile boolean isNew = true;
 
     private volatile boolean isEnding;
     private final Map<JobName, String> cleaned = new ConcurrentHashMap<>();
@@ -74,11 +96,13 @@ public final class JobMembers {
         this.host = host;
         this.jobs = jobs;
         this.controllers = controllers;
+        this.journal = journal;
         this.notes = new MemberNotes(journal);
     }
 
     /** Has all pods registered again: the session is a new one. */
     public void joined() {
+        isNew = true;
         registered.replaceAll((job, known) -> new Registered(known.job(), NOT_REGISTERED));
     }
 
@@ -131,7 +155,11 @@ public final class JobMembers {
                 .values()
                 .forEach(known ->
                         here.putIfAbsent(known.job().name(), known.job().without()));
-        for (String key : reader.orders(host)) {
+        Set<String> named = new TreeSet<>(reader.orders(host));
+        // All pods of such a job may be gone, by a migration whose end is not recorded.
+        boolean isFirst = isNew;
+        named.addAll(isFirst ? notes.keys() : List.of());
+        for (String key : named) {
             JobKey.parse(key)
                     .ifPresent(name -> here.putIfAbsent(
                             name, new MemberJob(name, 1, Set.of(), Optional.empty(), CheckpointInterval.NONE, false)));
@@ -146,6 +174,9 @@ public final class JobMembers {
                 isDone = false;
             }
         }
+        if (isFirst && isDone) {
+            isNew = false;
+        }
         return isDone;
     }
 
@@ -158,11 +189,20 @@ public final class JobMembers {
             }
             sources.get(job.name()).onRecord(read.get(), job);
         }
-        boolean isDone = register(job, read);
-        if (read.isPresent()) {
-            isDone &= endMoves(job, read.get().record());
-            clean(reader, job, read.get().record());
+        if (read.isEmpty()) {
+            // A job without a record and without pods is none. Its note may be of long ago.
+            if (job.pods().isEmpty()) {
+                registered.remove(job.name());
+                return true;
+            }
+            return register(job, read);
         }
+        // The record follows a migration by its report, so pods that leave are not registered as gone before.
+        if (moves.containsKey(job.name()) || job.isMoving()) {
+            return true;
+        }
+        boolean isDone = endMoves(reader, job, read.get().record()) && register(job, read);
+        clean(reader, job, read.get().record());
         return isDone;
     }
 
@@ -213,60 +253,191 @@ public final class JobMembers {
     /**
      * Has the controllers note that a migration of the job's pods begins, and waits until no checkpoint of
      * them is under way. A job without a set is moved even if no controller answers.
+     *
+     * @param targets the targets of the order, or empty for the configured targets
+     * @param withoutCluster whether a job with a set is moved even if no controller answers
      */
-    public void beginMove(JobName job) throws IOException, RequestException {
+    public void beginMove(JobName job, List<InetSocketAddress> targets, boolean withoutCluster)
+            throws IOException, RequestException {
         Optional<MemberJob> member = jobs.members().here().stream()
                 .filter(one -> one.name().equals(job))
                 .findFirst();
         if (member.isEmpty()) {
             return;
         }
+        Optional<MoveNote> earlier = notes.move(job);
+        if (earlier.isPresent()
+                && !member.get().isMoving()
+                && earlier.get().gone(member.get().pods()).isEmpty()) {
+            notes.removeMove(job);
+        } else if (earlier.isPresent()) {
+            throw new RequestException("pods of job " + job + " were moved to "
+                    + earlier.get().to() + ", not recorded. Remedy: start a controller, and migrate the others when"
+                    + " ppmr job show names the node of the moved pods");
+        }
         String id = "move-" + Long.toHexString(ThreadLocalRandom.current().nextInt() & MASK);
+        boolean isNoted = false;
         try {
-            Answer answer = controllers.ask(new JobQuestion.Move(job, id, host, false, "", Set.of()));
-            if (answer.refusal() != null && registered.containsKey(job)) {
+            Answer answer = controllers.ask(new JobQuestion.Move(
+                    job, id, host, false, "", new TreeSet<>(member.get().pods())));
+            if (answer.refusal() != null && (registered.containsKey(job) || sources.containsKey(job))) {
                 throw new RequestException(answer.refusal());
             }
             moves.put(job, id);
+            isNoted = true;
         } catch (IOException e) {
             SourceMember known = sources.get(job);
-            if (known == null || known.hasSet()) {
+            if ((known == null || known.hasSet()) && !withoutCluster) {
                 throw new RequestException(
                         "job " + job + " has sets of checkpoints, or may have some, and no controller answers that it"
-                                + " is moved: " + e.getMessage() + ". Remedy: start a controller",
+                                + " is moved: " + e.getMessage() + ". Remedy: start a controller, or migrate it with"
+                                + " --without-cluster --to NODE",
                         e);
+            }
+            if (known == null || known.hasSet()) {
+                noteMove(member.get(), id, targets, Optional.ofNullable(known));
             }
             LOG.warn("job {} is moved without a word to a controller: {}", job, e.getMessage());
         }
         SourceMember source = sources.get(job);
-        if (source != null && !Polling.until(VOID_LIMIT, () -> !source.isBusy())) {
+        boolean isKnown = isNoted;
+        if (source != null && !Polling.until(VOID_LIMIT, () -> isKnown ? !source.isBusy() : !source.isHolding())) {
             throw new RequestException("a checkpoint of job " + job + " does not end within " + VOID_LIMIT.toSeconds()
                     + " s. Remedy: migrate it again");
         }
     }
 
-    /** Notes that a migration of the job's pods is over. The controllers learn it with the next refresh. */
-    public void endMove(JobName job) {
+    /** Notes a migration that no controller has noted, before it begins. */
+    private void noteMove(MemberJob job, String id, List<InetSocketAddress> targets, Optional<SourceMember> source)
+            throws IOException, RequestException {
+        if (targets.size() != 1) {
+            throw new RequestException("job " + job.name() + " is moved without the cluster to one node only, since"
+                    + " the place of each pod must be known afterwards. Remedy: name one node (--to)");
+        }
+        MoveNote note = new MoveNote(id, "", 0, addressOf(targets.get(0)), job.pods());
+        moves.put(job.name(), id);
+        notes.writeMove(
+                job.name(), source.flatMap(SourceMember::newest).map(note::of).orElse(note));
+        LOG.warn(
+                "job {}: its pods are moved to {}, which no controller has noted. It is not checkpointed and not"
+                        + " restarted until one has",
+                job.name(),
+                note.to());
+    }
+
+    /** Returns an address as targets show it in their records. */
+    private static String addressOf(InetSocketAddress target) {
+        String address = target.isUnresolved()
+                ? target.getHostString()
+                : target.getAddress().getHostAddress();
+        return (address.contains(":") ? "[" + address + "]" : address) + ":" + target.getPort();
+    }
+
+    /**
+     * Notes that a migration of the job's pods is over. The controllers learn it with the next refresh.
+     *
+     * @param report its report, or empty if it failed without one
+     */
+    public void endMove(JobName job, Optional<MigrationReport> report) {
+        String id = moves.get(job);
+        if (id == null) {
+            return;
+        }
+        report.ifPresent(
+                ended -> ends.put(id, new MoveEnd(ended.moved(), ended.moved() ? target(ended.migrationId()) : "")));
         moves.remove(job);
     }
 
-    /** Reports the ends of migrations, also of those that an earlier run of the service has begun. */
-    private boolean endMoves(MemberJob job, JobRecord record) {
-        boolean isDone = true;
-        for (JobRecord.OpenMove move : record.moves()) {
-            boolean isOver = move.from().equals(host) && !move.id().equals(moves.get(job.name())) && !job.isMoving();
-            if (isOver) {
-                try {
-                    controllers.ask(new JobQuestion.Move(job.name(), move.id(), host, true, "", Set.of()));
-                } catch (IOException | RequestException e) {
-                    log.write(
-                            "move",
-                            "the end of a migration of job " + job.name() + " is reported later: " + e.getMessage());
-                    isDone = false;
+    /** Returns the address of a migration's only target, by the service's journal; empty if there were several. */
+    private String target(String migration) {
+        Set<String> targets = new TreeSet<>();
+        try {
+            MappedJournal.forEach(journal.resolve(MappedJournal.FILE_NAME), entry -> {
+                if (entry.record() instanceof TransactionRecord.Begun begun
+                        && begun.migrationId().equals(migration)) {
+                    targets.clear();
+                    targets.addAll(begun.participants());
                 }
+            });
+        } catch (IOException e) {
+            LOG.warn("migration {}: the journal does not show its target: {}", migration, e.getMessage());
+        }
+        return targets.size() == 1
+                ? addressOf(HostPort.ofParticipant(targets.iterator().next()).lookUp())
+                : "";
+    }
+
+    /**
+     * Reports the ends of migrations, also of those that an earlier run of the service has begun.
+     *
+     * @return false if a controller must be asked again
+     */
+    private boolean endMoves(JobReader reader, MemberJob job, JobRecord record)
+            throws IOException, InterruptedException {
+        if (!endUnrecordedMove(job, record)) {
+            return false;
+        }
+        for (JobRecord.OpenMove move : record.moves()) {
+            if (move.from().equals(host)) {
+                MoveEnd end = ends.getOrDefault(move.id(), MoveEnd.UNKNOWN);
+                Set<String> gone = new TreeSet<>();
+                if (end.hasMoved()) {
+                    gone.addAll(reader.pods(job.name(), record.numbers().layout(), host));
+                    gone.removeAll(job.pods());
+                }
+                if (!report(new JobQuestion.Move(job.name(), move.id(), host, true, end.to(), gone))) {
+                    return false;
+                }
+                ends.remove(move.id());
             }
         }
-        return isDone;
+        return true;
+    }
+
+    /** Reports the end of a migration that no controller has noted. Its note goes when a controller has taken it. */
+    private boolean endUnrecordedMove(MemberJob job, JobRecord record) throws IOException {
+        Optional<MoveNote> read = notes.move(job.name());
+        if (read.isEmpty()) {
+            return true;
+        }
+        MoveNote note = read.get();
+        if (note.isOlderThan(record)) {
+            LOG.info("job {}: it was started again since its migration {}", job.name(), note.id());
+            notes.removeMove(job.name());
+            ends.remove(note.id());
+            return true;
+        }
+        if (note.job().isEmpty()) {
+            note = note.of(record);
+            notes.writeMove(job.name(), note);
+        }
+        boolean hasMoved = ends.getOrDefault(note.id(), MoveEnd.UNKNOWN).hasMoved();
+        Set<String> gone = hasMoved ? note.gone(job.pods()) : Set.of();
+        // Without pods the controllers need to know it only if they have noted its begin, and their answer was lost.
+        boolean isTaken =
+                gone.isEmpty() || report(new JobQuestion.Move(job.name(), note.id(), host, true, note.to(), gone));
+        if (isTaken) {
+            LOG.info("job {}: the record has its migration {} to {}: pods {}", job.name(), note.id(), note.to(), gone);
+            notes.removeMove(job.name());
+        }
+        return isTaken;
+    }
+
+    private boolean report(JobQuestion.Move end) {
+        try {
+            Answer answer = controllers.ask(end);
+            if (answer.refusal() == null) {
+                return true;
+            }
+            log.write(
+                    "move " + end.job(),
+                    "the end of a migration of job " + end.job() + " is not recorded yet: " + answer.refusal());
+        } catch (IOException | RequestException e) {
+            log.write(
+                    "move " + end.job(),
+                    "the end of a migration of job " + end.job() + " is reported later: " + e.getMessage());
+        }
+        return false;
     }
 
     /** Removes images of sets that the job has no longer. */
@@ -338,7 +509,12 @@ public final class JobMembers {
             MemberJobs members = jobs.members();
             if (question instanceof JobQuestion.FindPods) {
                 Map<String, String> pods = new TreeMap<>();
-                members.addresses(job).forEach((pod, addresses) -> pods.put(pod, String.join(" ", addresses)));
+                // In the order in which a pod passes them, so that it is in one of them if it changes between two of
+                // them.
+                members.arriving(job).forEach(pod -> pods.put(pod, ""));
+                members.here().stream().filter(one -> one.name().equals(job)).forEach(one -> one.pods()
+                        .forEach(pod -> pods.put(pod, "")));
+                notes.move(job).ifPresent(note -> note.pods().forEach(pod -> pods.putIfAbsent(pod, note.to())));
                 // Copies that are held, or were when the service ended, may be released yet.
                 boolean isHeld = notes.read(job).restartStep() == MemberNote.RestartStep.HELD;
                 if (jobs.restarts().isPresent()
@@ -346,6 +522,11 @@ public final class JobMembers {
                                 || (targets.containsKey(job) && targets.get(job).isBusy()))) {
                     pods.put("(held copies)", "");
                 }
+                return Answer.ofPods(pods);
+            }
+            if (question instanceof JobQuestion.FindAddresses) {
+                Map<String, String> pods = new TreeMap<>();
+                members.addresses(job).forEach((pod, addresses) -> pods.put(pod, String.join(" ", addresses)));
                 return Answer.ofPods(pods);
             }
             if (question instanceof JobQuestion.FindImages find && JobKey.isSet(find.set())) {

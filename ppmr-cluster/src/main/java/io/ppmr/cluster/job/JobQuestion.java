@@ -21,17 +21,18 @@ public sealed interface JobQuestion {
     int MOST_CHARACTERS = 256 << 10;
 
     /** The questions, by their kinds in a message. */
-    Map<String, Class<? extends JobQuestion>> KINDS = Map.of(
-            "register", Register.class,
-            "report", StepReport.class,
-            "checkpoint", OrderCheckpoint.class,
-            "restart", OrderRestart.class,
-            "forget", Forget.class,
-            "show", Show.class,
-            "move", Move.class,
-            "foreign", FindForeign.class,
-            "pods", FindPods.class,
-            "images", FindImages.class);
+    Map<String, Class<? extends JobQuestion>> KINDS = Map.ofEntries(
+            Map.entry("register", Register.class),
+            Map.entry("report", StepReport.class),
+            Map.entry("checkpoint", OrderCheckpoint.class),
+            Map.entry("restart", OrderRestart.class),
+            Map.entry("forget", Forget.class),
+            Map.entry("show", Show.class),
+            Map.entry("move", Move.class),
+            Map.entry("foreign", FindForeign.class),
+            Map.entry("pods", FindPods.class),
+            Map.entry("images", FindImages.class),
+            Map.entry("addresses", FindAddresses.class));
 
     /** Returns the job that it is about; null for all jobs. */
     JobName job();
@@ -90,8 +91,10 @@ public sealed interface JobQuestion {
      * @param set the set; empty for the newest
      * @param hosts the nodes; empty for those where the pods were
      * @param here the node on which the user orders it
+     * @param awayOff nodes, or addresses of targets, on which no pod of the job runs by an operator's confirmation
      */
-    record OrderRestart(JobName job, String set, List<String> hosts, String here) implements JobQuestion {}
+    record OrderRestart(JobName job, String set, List<String> hosts, String here, List<String> awayOff)
+            implements JobQuestion {}
 
     /** A user removes a job's record. */
     record Forget(JobName job) implements JobQuestion {}
@@ -111,8 +114,8 @@ public sealed interface JobQuestion {
      * @param id the migration
      * @param host the node that reports it
      * @param isOver whether it ended
-     * @param to the node at which the pods are now; empty if they did not move
-     * @param pods the pods
+     * @param to the address of the target, HOST:PORT; empty if it is unknown
+     * @param pods the pods that are no longer at the source; empty if none was moved
      */
     record Move(JobName job, String id, String host, boolean isOver, String to, Set<String> pods)
             implements JobQuestion {}
@@ -128,7 +131,10 @@ public sealed interface JobQuestion {
         public static final int MOST_ADDRESSES = 1000;
     }
 
-    /** Controller to a service: which pods of the job run on the node, and at which addresses? */
+    /** Controller to a service: at which addresses do pods of the job run on the node? */
+    record FindAddresses(JobName job) implements JobQuestion {}
+
+    /** Controller to a service: which pods of the job run on the node, or were moved from it without a record? */
     record FindPods(JobName job) implements JobQuestion {}
 
     /**
@@ -142,8 +148,9 @@ public sealed interface JobQuestion {
      * The answer to a question.
      *
      * @param refusal why it is refused, or null
-     * @param pods the pods that run, each with its addresses; or the images by pod, each its digest and the node that
-     *     has written it; or the addresses that belong to no pod; null if none were requested
+     * @param pods the pods that run, each with an empty text, or with the address of the target to which it was moved,
+     *     which is not recorded; or the pods with their addresses; or the images by pod, each its digest and the node
+     *     that has written it; or the addresses that belong to no pod; null if none were requested
      * @param jobs the jobs; null if none were requested
      * @param number the number of the round or restart that was ordered
      * @param next the end of this page, after which the next question continues; null if it is the last page

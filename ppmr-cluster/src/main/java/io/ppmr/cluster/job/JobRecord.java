@@ -25,6 +25,8 @@ import java.util.Optional;
  * @param holdSeconds in CHECKPOINT how long a source holds its pods without GO
  * @param last the end of the last checkpoint or restart
  * @param moves the open migrations of its pods
+ * @param uncertain whether pods may run on a node that the places do not name: one that is off had some, or their
+ *     migration's target is unknown
  * @param schedule its regular checkpoints
  */
 public record JobRecord(
@@ -38,6 +40,7 @@ public record JobRecord(
         long holdSeconds,
         LastRound last,
         List<OpenMove> moves,
+        boolean uncertain,
         JobSchedule schedule) {
     /** The most pods that a job over several nodes can have. */
     public static final int MOST_MEMBERS = 4096;
@@ -167,32 +170,42 @@ public record JobRecord(
                 0,
                 LastRound.NONE,
                 List.of(),
+                false,
                 schedule);
     }
 
     /** Returns the same job in another phase. */
     JobRecord in(JobPhase next, JobNumbers counters, boolean go, String named) {
-        return new JobRecord(id, name, members, next, counters, go, named, holdSeconds, last, moves, schedule);
+        return new JobRecord(
+                id, name, members, next, counters, go, named, holdSeconds, last, moves, uncertain, schedule);
     }
 
     /** Returns the same job with this limit for a hold without GO. */
     JobRecord holding(long seconds) {
-        return new JobRecord(id, name, members, phase, numbers, isGo, set, seconds, last, moves, schedule);
+        return new JobRecord(id, name, members, phase, numbers, isGo, set, seconds, last, moves, uncertain, schedule);
     }
 
     /** Returns the same job after the end of a checkpoint or of a restart. */
     JobRecord ended(LastRound outcome) {
-        return new JobRecord(id, name, members, JobPhase.RUNNING, numbers, false, "", 0, outcome, moves, schedule);
+        return new JobRecord(
+                id, name, members, JobPhase.RUNNING, numbers, false, "", 0, outcome, moves, uncertain, schedule);
     }
 
     /** Returns the same job with these migrations. */
     JobRecord moving(List<OpenMove> open) {
-        return new JobRecord(id, name, members, phase, numbers, isGo, set, holdSeconds, last, open, schedule);
+        return new JobRecord(
+                id, name, members, phase, numbers, isGo, set, holdSeconds, last, open, uncertain, schedule);
     }
 
     /** Returns the same job with these regular checkpoints. */
     JobRecord scheduled(JobSchedule ordered) {
-        return new JobRecord(id, name, members, phase, numbers, isGo, set, holdSeconds, last, moves, ordered);
+        return new JobRecord(
+                id, name, members, phase, numbers, isGo, set, holdSeconds, last, moves, uncertain, ordered);
+    }
+
+    /** Returns the same job whose pods may run on a node that the places do not name, or not. */
+    JobRecord uncertain(boolean isSo) {
+        return new JobRecord(id, name, members, phase, numbers, isGo, set, holdSeconds, last, moves, isSo, schedule);
     }
 
     /** Returns the record as JSON. Reasons are cut until it fits. */
@@ -202,7 +215,9 @@ public record JobRecord(
             return bytes;
         }
         LastRound brief = new LastRound(last.number(), last.isRestart(), last.outcome(), "");
-        return new JobRecord(id, name, members, phase, numbers, isGo, set, holdSeconds, brief, moves, schedule).json();
+        return new JobRecord(
+                        id, name, members, phase, numbers, isGo, set, holdSeconds, brief, moves, uncertain, schedule)
+                .json();
     }
 
     private byte[] json() {

@@ -182,10 +182,11 @@ final class JobRules {
                 ? record.schedule().store()
                 : event.schedule().store();
         JobSchedule schedule = new JobSchedule(event.schedule().interval(), store);
-        return to(
-                schedule.equals(record.schedule())
-                        ? state.placed(places)
-                        : state.placed(places).with(record.scheduled(schedule)));
+        JobState next = state.placed(places);
+        boolean isCertain =
+                next.registered() == record.members() && record.moves().isEmpty();
+        JobRecord changed = record.scheduled(schedule).uncertain(record.uncertain() && !isCertain);
+        return to(changed.equals(record) ? next : next.with(changed));
     }
 
     // ---- checkpoints --------------------------------------------------------------------------------------------
@@ -338,7 +339,8 @@ final class JobRules {
             return to(state.withReports(reports));
         }
         return to(state.placed(state.plan())
-                .with(record.in(JobPhase.RELEASING, record.numbers().released(), false, record.set())));
+                .with(record.in(JobPhase.RELEASING, record.numbers().released(), false, record.set())
+                        .uncertain(false)));
     }
 
     private static JobTransition noteReleased(JobState state, JobEvent.Released event) {
@@ -372,6 +374,17 @@ final class JobRules {
         if (record.phase() == JobPhase.RESTARTING || record.phase() == JobPhase.RELEASING) {
             return refused(state, "the job is being restarted. Remedy: wait for its end");
         }
+        // Another migration brought them, whose end would place them on this node after they have left it.
+        Optional<String> early = state.places().entrySet().stream()
+                .filter(place -> !place.getKey().equals(event.host())
+                        && place.getValue().stream().anyMatch(event.pods()::contains))
+                .map(place -> "pods of node " + event.host() + " are recorded on node " + place.getKey()
+                        + ". Remedy: wait until its source has reported the migration that moved them")
+                .sorted()
+                .findFirst();
+        if (early.isPresent()) {
+            return new JobTransition(state, early);
+        }
         if (record.moves().size() >= MOST_MOVES) {
             return refused(
                     state, "pods of the job are being moved by " + MOST_MOVES + " migrations. Remedy: try again later");
@@ -385,26 +398,63 @@ final class JobRules {
         return to(state.with(next.moving(moves)));
     }
 
+    /** Places the moved pods at their target. Pods that their user has moved on stay where that was recorded. */
     private static JobTransition endMove(JobState state, JobEvent.MoveEnded event) {
-        Optional<OpenMove> open = state.record().moves().stream()
+        JobRecord record = state.record();
+        Optional<OpenMove> open = record.moves().stream()
                 .filter(move -> move.id().equals(event.id()))
                 .findFirst();
         if (open.isEmpty()) {
-            return none(state);
+            Optional<String> early = event.pods().isEmpty() ? Optional.empty() : whyUnrecordedIsEarly(state, event);
+            if (early.isPresent() || event.pods().isEmpty()) {
+                return new JobTransition(state, early);
+            }
+            // The members of a round are fixed, and both changes would not fit one request.
+            if (record.phase() == JobPhase.CHECKPOINT) {
+                return new JobTransition(
+                        state.with(ended(state, RoundOutcome.VOID, "pods were moved from node " + event.host())),
+                        Optional.of("a checkpoint was under way. Remedy: report it again"));
+            }
         }
-        List<OpenMove> moves = new ArrayList<>(state.record().moves());
-        moves.remove(open.get());
-        Map<String, Set<String>> places = new HashMap<>(state.places());
-        if (!event.to().isEmpty()) {
-            Set<String> left = new TreeSet<>(places.getOrDefault(open.get().from(), Set.of()));
-            left.removeAll(event.pods());
-            places.put(open.get().from(), left);
-            Set<String> there = new TreeSet<>(places.getOrDefault(event.to(), Set.of()));
-            there.addAll(event.pods());
-            places.put(event.to(), there);
-            places.values().removeIf(Set::isEmpty);
+        String from = open.map(OpenMove::from).orElse(event.host());
+        Map<String, Set<String>> places = new HashMap<>();
+        state.places().forEach((host, pods) -> places.put(host, new TreeSet<>(pods)));
+        boolean isUnknown = false;
+        for (String pod : event.pods()) {
+            Optional.ofNullable(places.get(from)).ifPresent(pods -> pods.remove(pod));
+            boolean isPlaced = places.values().stream().anyMatch(pods -> pods.contains(pod));
+            isUnknown |= !isPlaced && event.to().isEmpty();
+            if (!isPlaced && !event.to().isEmpty()) {
+                places.computeIfAbsent(event.to(), unused -> new TreeSet<>()).add(pod);
+            }
         }
-        return to(state.placed(places).with(state.record().moving(moves)));
+        places.values().removeIf(Set::isEmpty);
+        if (places.getOrDefault(event.to(), Set.of()).size() > MOST_PODS_OF_A_NODE) {
+            return refused(state, "node " + event.to() + " would have more than " + MOST_PODS_OF_A_NODE + " pods");
+        }
+        List<OpenMove> moves = new ArrayList<>(record.moves());
+        open.ifPresent(moves::remove);
+        return to(state.placed(places).with(record.moving(moves).uncertain(record.uncertain() || isUnknown)));
+    }
+
+    /** Returns why the record cannot follow a migration yet that no controller has noted. */
+    private static Optional<String> whyUnrecordedIsEarly(JobState state, JobEvent.MoveEnded event) {
+        if (event.to().isEmpty()) {
+            return Optional.of("the target of the migration is unknown");
+        }
+        JobPhase phase = state.record().phase();
+        if (phase == JobPhase.RESTARTING || phase == JobPhase.RELEASING) {
+            return Optional.of("the job is being restarted. Remedy: wait for its end");
+        }
+        // Another migration that no controller has noted brought them, and is reported first.
+        return state.places().entrySet().stream()
+                .filter(place -> !place.getKey().equals(event.host())
+                        && !place.getKey().equals(event.to())
+                        && place.getValue().stream().anyMatch(event.pods()::contains))
+                .map(place -> "pods that were moved from node " + event.host() + " are recorded on node "
+                        + place.getKey() + ". Remedy: start the source of that node, which reports their migration")
+                .sorted()
+                .findFirst();
     }
 
     /** Its pods are gone, or are where a migration has moved them: that node's source registers them. */
@@ -417,10 +467,11 @@ final class JobRules {
                 .filter(move -> !move.from().equals(off.host()))
                 .toList();
         Map<String, Set<String>> places = new HashMap<>(state.places());
-        places.remove(off.host());
+        // It can no longer answer if it has moved pods that no controller noted.
+        boolean hadPods = places.remove(off.host()) != null;
         return moves.equals(record.moves()) && places.equals(state.places())
                 ? none(state)
-                : to(state.placed(places).with(record.moving(moves)));
+                : to(state.placed(places).with(record.moving(moves).uncertain(record.uncertain() || hadPods)));
     }
 
     // ---- failures -----------------------------------------------------------------------------------------------

@@ -73,6 +73,9 @@ public final class JobTable {
         /** Returns true if an operator has reported that the node is off. */
         boolean isTurnedOff(String host);
 
+        /** Returns the node whose target sources reach at this address, HOST:PORT; empty if none has a session. */
+        Optional<String> hostAt(String address);
+
         /** Returns the time since the boot, in nanoseconds. */
         long nowNs();
     }
@@ -208,6 +211,8 @@ public final class JobTable {
             forget(key, answer);
         } else if (question instanceof JobQuestion.OrderCheckpoint) {
             orderCheckpoint(key, answer);
+        } else if (question instanceof JobQuestion.Move move && move.isOver()) {
+            endMove(key, move, answer);
         } else {
             eventOf(question)
                     .ifPresentOrElse(
@@ -219,13 +224,8 @@ public final class JobTable {
     private static Optional<JobEvent> eventOf(JobQuestion question) {
         if (question instanceof JobQuestion.Move move) {
             boolean isSound = JobKey.isHost(move.host()) && JobKey.isName(move.id());
-            if (!isSound) {
-                return Optional.empty();
-            }
-            return Optional.of(
-                    move.isOver()
-                            ? new JobEvent.MoveEnded(move.id(), move.host(), "", Set.of())
-                            : new JobEvent.MoveBegun(move.id(), move.host()));
+            Set<String> pods = move.pods() == null ? Set.of() : move.pods();
+            return isSound ? Optional.of(new JobEvent.MoveBegun(move.id(), move.host(), pods)) : Optional.empty();
         }
         if (!(question instanceof JobQuestion.StepReport report)
                 || report.step() == null
@@ -254,6 +254,29 @@ public final class JobTable {
             case FAILED -> Optional.of(new JobEvent.RestoreFailed(report.host(), report.number(), reason));
             case RELEASED -> Optional.of(new JobEvent.Released(report.host(), report.number()));
         };
+    }
+
+    /** A source reports a migration's end with the address of its target, whose node has the pods from now on. */
+    private void endMove(String key, JobQuestion.Move move, Consumer<Answer> answer) {
+        Set<String> pods = move.pods() == null ? Set.of() : move.pods();
+        String address = move.to() == null ? "" : move.to();
+        boolean isSound = JobKey.isHost(move.host())
+                && JobKey.isName(move.id())
+                && pods.size() <= JobRules.MOST_PODS_OF_A_NODE
+                && pods.stream().allMatch(JobKey::isName);
+        if (!isSound) {
+            answer.accept(Answer.refused("the report of a migration has an invalid form"));
+            return;
+        }
+        String to = address.isEmpty() ? "" : surroundings.hostAt(address).orElse("");
+        boolean isOpen = jobs.get(key).state.record().moves().stream()
+                .anyMatch(open -> open.id().equals(move.id()));
+        if (!isOpen && to.isEmpty() && !pods.isEmpty()) {
+            answer.accept(Answer.refused("no target at '" + address + "', to which pods of the job were moved, has a"
+                    + " session in the cluster. Remedy: start the services of that node"));
+            return;
+        }
+        offer(key, new JobEvent.MoveEnded(move.id(), move.host(), to, pods), answer);
     }
 
     private void register(String key, JobQuestion.Register register, Consumer<Answer> answer) {
@@ -359,8 +382,14 @@ public final class JobTable {
 
     /** Orders a restart, whose plan was made from the answers of services. */
     public void restart(String key, RestartFacts facts, Map<String, Set<String>> plan, Consumer<Answer> answer) {
-        if (!jobs.containsKey(key) || facts.set().isEmpty()) {
+        Entry planned = jobs.get(key);
+        if (planned == null || facts.set().isEmpty()) {
             answer.accept(Answer.refused("the job is no more"));
+            return;
+        }
+        // Pods may have left a node and returned after another node was asked.
+        if (planned.version != facts.version() || planned.isWriting || !planned.waiting.isEmpty()) {
+            answer.accept(Answer.refused("the job was changed while its restart was planned. Remedy: order it again"));
             return;
         }
         Optional<String> full = plan.keySet().stream()
@@ -462,7 +491,12 @@ public final class JobTable {
                     entry.state.record().numbers().restart(),
                     found,
                     entry.state.places(),
-                    entry.state.plan());
+                    entry.state.plan(),
+                    entry.state.record().uncertain(),
+                    entry.state.record().moves().stream()
+                            .map(JobRecord.OpenMove::from)
+                            .toList(),
+                    entry.version);
         });
     }
 
@@ -474,13 +508,19 @@ public final class JobTable {
      * @param set the set; empty if there is none
      * @param places the pods of each node
      * @param plan the pods of each node in a restart that is not over
+     * @param uncertain whether pods may run on nodes that the places do not name
+     * @param moves the nodes that open migrations leave
+     * @param version the version of the record
      */
     public record RestartFacts(
             int members,
             long restart,
             Optional<JobSet> set,
             Map<String, Set<String>> places,
-            Map<String, Set<String>> plan) {}
+            Map<String, Set<String>> plan,
+            boolean uncertain,
+            List<String> moves,
+            int version) {}
 
     // ---- time ---------------------------------------------------------------------------------------------------
 
@@ -668,15 +708,21 @@ public final class JobTable {
                 .forEach(set -> newSets.put(set.id(), set.encode()));
         Set<String> oldSets = new TreeSet<>();
         before.sets().stream().filter(set -> !next.sets().contains(set)).forEach(set -> oldSets.add(set.id()));
+        // A plan of a restart is of one version: pods may have passed from one node to another between its questions.
+        boolean isSame = before.record().equals(next.record()) && !havePodsMoved(before, next);
         return new JobChange(
-                before.record().equals(next.record())
-                        ? Optional.empty()
-                        : Optional.of(next.record().encode()),
+                isSame ? Optional.empty() : Optional.of(next.record().encode()),
                 next.record().numbers().layout(),
                 places,
                 before.places().keySet(),
                 newSets,
                 oldSets);
+    }
+
+    private static boolean havePodsMoved(JobState before, JobState next) {
+        return next.places().entrySet().stream().anyMatch(place -> before.places().entrySet().stream()
+                .anyMatch(old -> !old.getKey().equals(place.getKey())
+                        && old.getValue().stream().anyMatch(place.getValue()::contains)));
     }
 
     private void written(String key, Entry entry, Waiting cause, JobState next, JobChange change, Written result) {

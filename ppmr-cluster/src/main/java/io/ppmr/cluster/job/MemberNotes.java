@@ -13,7 +13,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
-import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
@@ -24,6 +26,7 @@ import java.util.stream.Stream;
 record MemberNotes(Path journal) {
     private static final String FOLDER = "jobs";
     private static final String PART = ".part";
+    private static final String MOVE = ".move";
     private static final ObjectMapper JSON = JsonMapper.builder()
             .enable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
             .build();
@@ -52,16 +55,53 @@ record MemberNotes(Path journal) {
         }
     }
 
+    private Path moveFile(JobName job) {
+        return journal.resolve(FOLDER).resolve(JobKey.of(job) + MOVE);
+    }
+
+    /** Reads the note about a migration of the job that no controller has noted. */
+    Optional<MoveNote> move(JobName job) throws IOException {
+        Path file = moveFile(job);
+        if (!Files.exists(file)) {
+            return Optional.empty();
+        }
+        try {
+            MoveNote note = JSON.readValue(Files.readAllBytes(file), MoveNote.class);
+            if (note.id() == null || note.job() == null || note.to() == null) {
+                throw new IOException("a field is missing");
+            }
+            return Optional.of(note);
+        } catch (IOException e) {
+            throw new IOException(
+                    file + " is damaged: " + e.getMessage()
+                            + ". Remedy: if no pod of the job runs on the node to which it was moved, remove it",
+                    e);
+        }
+    }
+
+    /** Notes a migration that no controller has noted. The note is on the disk when this returns. */
+    void writeMove(JobName job, MoveNote note) throws IOException {
+        write(moveFile(job), note);
+    }
+
+    /** Removes the note about a migration of the job. */
+    void removeMove(JobName job) throws IOException {
+        if (Files.deleteIfExists(moveFile(job))) {
+            sync();
+        }
+    }
+
     /** Lists the jobs that there are notes about, by the names of their records. */
-    List<String> keys() throws IOException {
+    Set<String> keys() throws IOException {
         Path folder = journal.resolve(FOLDER);
         if (!Files.isDirectory(folder)) {
-            return List.of();
+            return Set.of();
         }
         try (Stream<Path> files = Files.list(folder)) {
             return files.map(file -> file.getFileName().toString())
                     .filter(name -> !name.endsWith(PART))
-                    .toList();
+                    .map(name -> name.endsWith(MOVE) ? name.substring(0, name.length() - MOVE.length()) : name)
+                    .collect(Collectors.toSet());
         }
     }
 
@@ -74,9 +114,13 @@ record MemberNotes(Path journal) {
 
     /** Replaces the note about a job. It is on the disk when this returns. */
     void write(JobName job, MemberNote note) throws IOException {
+        write(file(job), note);
+    }
+
+    private void write(Path file, Object note) throws IOException {
         Path folder = journal.resolve(FOLDER);
         Folders.create(folder, Folders.PRIVATE);
-        Path part = folder.resolve(JobKey.of(job) + PART);
+        Path part = folder.resolve(file.getFileName() + PART);
         try (FileChannel channel = FileChannel.open(
                 part, StandardOpenOption.CREATE, StandardOpenOption.TRUNCATE_EXISTING, StandardOpenOption.WRITE)) {
             ByteBuffer bytes = ByteBuffer.wrap(json(note));
@@ -85,13 +129,17 @@ record MemberNotes(Path journal) {
             }
             channel.force(true);
         }
-        Files.move(part, file(job), StandardCopyOption.ATOMIC_MOVE);
-        try (FileChannel directory = FileChannel.open(folder, StandardOpenOption.READ)) {
+        Files.move(part, file, StandardCopyOption.ATOMIC_MOVE);
+        sync();
+    }
+
+    private void sync() throws IOException {
+        try (FileChannel directory = FileChannel.open(journal.resolve(FOLDER), StandardOpenOption.READ)) {
             directory.force(true);
         }
     }
 
-    private static byte[] json(MemberNote note) {
+    private static byte[] json(Object note) {
         try {
             return JSON.writeValueAsBytes(note);
         } catch (JacksonException e) {

@@ -50,6 +50,9 @@ final class SourceMember {
     private MemberJob here;
 
     private Optional<Thread> round = Optional.empty();
+    /** True while a round may hold pods. Guarded by this. */
+    private boolean isHolding;
+
     private boolean isEnding;
 
     /** Makes a member. A round that an earlier run of the service has begun is void. */
@@ -74,11 +77,32 @@ final class SourceMember {
         here = now;
         notifyAll();
         boolean isDue = MemberRules.source(note, read.record(), read.version()) == SourceAct.HOLD
-                && !here.pods().isEmpty();
+                && (!here.pods().isEmpty() || hasUnrecordedMove());
         if (round.isEmpty() && !isEnding && (isDue || isFromBefore(read.record()))) {
             Thread thread = LogContext.thread(() -> run(read), "ppmr-job-checkpoint");
             round = Optional.of(thread);
+            isHolding = true;
             thread.start();
+        }
+    }
+
+    /** Returns true if the round must be refused here, even if no pod of the job is left. */
+    private boolean hasUnrecordedMove() {
+        try {
+            return notes.move(job).isPresent();
+        } catch (IOException e) {
+            // The round is refused by this error.
+            LOG.debug("job {}: a note cannot be read", job, e);
+            return true;
+        }
+    }
+
+    /** Throws if pods were moved, or are being moved, without a record of it. */
+    private void requireNoUnrecordedMove() throws IOException, RequestException {
+        Optional<MoveNote> move = notes.move(job);
+        if (move.isPresent()) {
+            throw new RequestException("pods were moved to " + move.get().to()
+                    + ", not recorded. Remedy: wait until ppmr job show names their node");
         }
     }
 
@@ -102,6 +126,20 @@ final class SourceMember {
     /** Returns true while a checkpoint is under way here. */
     synchronized boolean isBusy() {
         return round.isPresent();
+    }
+
+    /** Returns true while a checkpoint holds pods here, or may. Afterwards it only reports. */
+    synchronized boolean isHolding() {
+        return isHolding;
+    }
+
+    /** Returns the newest record that was read, if there is one. */
+    synchronized Optional<JobRecord> newest() {
+        return Optional.ofNullable(latest).map(ReadRecord::record);
+    }
+
+    private synchronized void noteNotHolding() {
+        isHolding = false;
     }
 
     /** Gives the present checkpoint up, and waits until the pods run. */
@@ -134,7 +172,11 @@ final class SourceMember {
 
     private void run(ReadRecord begun) {
         try (RepeatedReport report = new RepeatedReport(controllers)) {
-            checkpoint(begun, report);
+            try {
+                checkpoint(begun, report);
+            } finally {
+                noteNotHolding();
+            }
             // Reports are repeated until the record has changed, so that a new controller receives them, too.
             while (isOpen(begun)) {
                 await(STEP);
@@ -216,6 +258,7 @@ final class SourceMember {
         JobRecord record = begun.record();
         JobCheckpoint checkpoint = null;
         try {
+            requireNoUnrecordedMove();
             Optional<Path> directory = directory();
             if (directory.isEmpty()) {
                 throw new RequestException("the template of the pods names no checkpoints, or those of several pods"
@@ -284,6 +327,7 @@ final class SourceMember {
             throws InterruptedException {
         JobRecord record = begun.record();
         try {
+            requireNoUnrecordedMove();
             checkpoint.hold();
             long limitNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(record.holdSeconds());
             report.send(new StepReport(
@@ -313,6 +357,9 @@ final class SourceMember {
                 if (isGo && isDumped) {
                     return Optional.empty();
                 }
+                if (!isGo) {
+                    requireNoUnrecordedMove();
+                }
                 if (!isGo && System.nanoTime() - limitNs >= 0) {
                     return Optional.of("not all members were held within " + record.holdSeconds()
                             + " s (hold_limit), so the pods of this node continue");
@@ -323,7 +370,7 @@ final class SourceMember {
                     isDumped = checkpoint.isDumped();
                 }
             }
-        } catch (IOException | CheckpointException | RuntimeException e) {
+        } catch (IOException | CheckpointException | RequestException | RuntimeException e) {
             return Optional.of(String.valueOf(e.getMessage()));
         } catch (InterruptedException e) {
             // The service ends. The pods continue before it does.

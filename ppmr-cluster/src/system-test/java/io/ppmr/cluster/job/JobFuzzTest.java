@@ -37,6 +37,7 @@ class JobFuzzTest {
                     JobPhase.CHECKPOINT, JobNumbers.FIRST.nextRound(), true, "1-1-00000000")
             .holding(60);
     private static final JobSet SET = new JobSet("1-1-00000000", 1, 1, "0".repeat(24), 1L << 40, 5, 4, 3, 1L << 40);
+    private static final JobView.ScheduleView SCHEDULE = new JobView.ScheduleView("600s", 600, true);
     private static final List<JobRecord> RECORDS = List.of(
             RUNNING,
             GO,
@@ -48,7 +49,7 @@ class JobFuzzTest {
             report(MemberStep.IMAGE, new NodeImages(Map.of("p1", "0".repeat(24)), 5, 4, 3, 2)),
             report(MemberStep.VOID, null),
             new JobQuestion.OrderCheckpoint(JOB),
-            new JobQuestion.OrderRestart(JOB, "1-1-00000000", List.of("n1", "n2"), "n1"),
+            new JobQuestion.OrderRestart(JOB, "1-1-00000000", List.of("n1", "n2"), "n1", List.of("n3")),
             new JobQuestion.Forget(JOB),
             new JobQuestion.Show(JOB, 1000, "1000.ring/n1"),
             new JobQuestion.Move(JOB, "move-1", "n1", true, "n2", Set.of("p1")),
@@ -106,8 +107,10 @@ class JobFuzzTest {
     }
 
     private static Fuzz answers() {
-        JobView view = JobView.of(new JobState(
-                RECORDS.get(2), Map.of("n1", Set.of("p1")), Map.of(), List.of(SET), JobState.RoundReports.NONE));
+        JobView view = JobView.of(
+                new JobState(
+                        RECORDS.get(2), Map.of("n1", Set.of("p1")), Map.of(), List.of(SET), JobState.RoundReports.NONE),
+                SCHEDULE);
         return fuzz(
                 FuzzPlan.JOB_ANSWERS,
                 Stream.of(
@@ -132,13 +135,13 @@ class JobFuzzTest {
         for (OpenMove move : record.moves()) {
             sum += move.id().length() + move.from().length();
         }
-        sum += JobView.of(JobState.of(record)).hashCode() + record.encode().length;
+        sum += JobView.of(JobState.of(record), SCHEDULE).hashCode() + record.encode().length;
     }
 
     private void readSet(byte[] input) throws IOException {
         JobSet set = required(JobSet.decode(input));
         JobState state = JobState.of(RUNNING).withSets(List.of(set, SET));
-        sum += JobView.of(state).hashCode() + set.encode().length + (set.isOf(Map.of("p1", "d")) ? 1 : 0);
+        sum += JobView.of(state, SCHEDULE).hashCode() + set.encode().length + (set.isOf(Map.of("p1", "d")) ? 1 : 0);
     }
 
     private void readAnswer(byte[] input) throws IOException {
@@ -203,6 +206,11 @@ class JobFuzzTest {
         @Override
         public boolean isTurnedOff(String host) {
             return false;
+        }
+
+        @Override
+        public Optional<String> hostAt(String address) {
+            return Optional.empty();
         }
 
         @Override

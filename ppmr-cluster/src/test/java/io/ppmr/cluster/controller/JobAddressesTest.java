@@ -69,7 +69,7 @@ class JobAddressesTest {
         for (int i = 0; i < 100; i++) {
             find(RING, ROUND, Set.of("10.20.0.11"));
         }
-        assertEquals(Set.of("n1 source pods", "n2 source pods"), new TreeSet<>(asked));
+        assertEquals(Set.of("n1 source addresses", "n2 source addresses"), new TreeSet<>(asked));
         assertEquals(2, asked.size());
         round++;
         pods.put("n2", Map.of("p2", "10.20.0.14"));

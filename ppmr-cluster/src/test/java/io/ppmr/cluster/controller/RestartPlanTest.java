@@ -4,178 +4,130 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.checkpoint.JobUser;
-import io.ppmr.cluster.controller.RestartPlan.AskedServices;
-import io.ppmr.cluster.job.JobMembers;
 import io.ppmr.cluster.job.JobQuestion;
-import io.ppmr.cluster.job.JobSet;
+import io.ppmr.cluster.job.JobQuestion.Answer;
 import io.ppmr.cluster.job.JobTable.RestartFacts;
-import io.ppmr.cluster.message.ClusterMessage;
 import io.ppmr.daemon.jobs.JobName;
-import io.ppmr.daemon.part.MemberJobs;
-import io.ppmr.daemon.part.NodeJobs;
-import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.RequestException;
-import io.ppmr.migration.keep.ImageManifest;
-import io.ppmr.migration.keep.SetDirectory;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.security.MessageDigest;
 import java.util.HashMap;
-import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.TreeSet;
-import java.util.concurrent.atomic.AtomicInteger;
-import java.util.stream.Collectors;
-import java.util.stream.IntStream;
-import org.junit.jupiter.api.BeforeEach;
+import java.util.concurrent.Executor;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
-/** The plan of a restart of six hundred pods, whose images are in one directory. */
+/** The questions before a restart, in a cluster of four nodes. */
 class RestartPlanTest {
-    private static final int PODS = 600;
-    private static final String SET = "1-1-00000000";
     private static final JobName JOB = new JobName(1000, "ring");
-    private static final List<String> NODES =
-            IntStream.range(0, 30).mapToObj(RestartPlanTest::node).toList();
+    private static final String ADDRESS = "10.0.0.3:7411";
 
-    @TempDir
-    private Path folder;
+    /** The nodes that are not off, with the roles of those that have a session. */
+    private final Map<String, Set<String>> present = new TreeMap<>(Map.of(
+            "n1", Set.of("source", "target"),
+            "n2", Set.of("source", "target"),
+            "n3", Set.of("source", "target"),
+            "n4", Set.of("target")));
+    /** The answers of the nodes. */
+    private final Map<String, Map<String, String>> answers = new HashMap<>();
 
-    private final AtomicInteger questions = new AtomicInteger();
-    private final Map<String, String> digests = new TreeMap<>();
-    private JobMembers members;
+    private boolean isUncertain;
+    private List<String> moves = List.of();
 
-    /** Names of nodes have 64 characters at most. */
-    private static String node(int number) {
-        return "node-%02d.".formatted(number) + "x".repeat(56);
-    }
-
-    /** Names of pods have 32 characters at most. */
-    private static String pod(int number) {
-        return "p-%03d-".formatted(number) + "x".repeat(26);
-    }
-
-    @BeforeEach
-    void writeImages() throws Exception {
-        SetDirectory images = new SetDirectory(folder, JOB.uid(), JOB.name());
-        for (int i = 0; i < PODS; i++) {
-            Path image = Files.createDirectories(images.image(SET, pod(i)));
-            ImageManifest manifest = new ImageManifest(
-                    "2",
-                    JOB.name(),
-                    "criu",
-                    new JobUser(JOB.uid(), 100),
-                    "checkpoint-" + i,
-                    1,
-                    5,
-                    NODES.get(i % NODES.size()),
-                    Map.of(0, List.of(new ProcessIdentity("boot", 1, 2, 3))),
-                    List.of(),
-                    Optional.empty());
-            Files.writeString(image.resolve(ImageManifest.FILE_NAME), manifest.text());
-            digests.put(pod(i), images.digest(SET, pod(i)));
-        }
-        members = new JobMembers(
-                "n0",
-                new NodeJobs(new Directory(folder), Optional.empty(), Optional.empty()),
-                folder,
-                question -> JobQuestion.Answer.OK);
-    }
-
-    /** A node without pods of the job, with a directory of checkpoints. */
-    private record Directory(Path checkpoints) implements MemberJobs {
-        @Override
-        public List<MemberJob> here() {
-            return List.of();
-        }
-
-        @Override
-        public List<Path> directories() {
-            return List.of(checkpoints);
-        }
-
-        @Override
-        public void onChange(Runnable changed) {
-            // Nothing changes here.
-        }
-    }
-
-    /** The services of all nodes, which share the directory. Each question and each answer has one frame. */
-    private final class SharedDirectory implements AskedServices {
-        private final Map<ClusterMessage.AskJobs, String> answers = new HashMap<>();
-
+    private final QueriedCluster services = new QueriedCluster() {
         @Override
         public boolean isOff(String host) {
-            return false;
+            return host.startsWith("n") && !present.containsKey(host);
         }
 
         @Override
-        public JobQuestion.Answer ask(String host, String role, JobQuestion question) throws IOException {
-            questions.incrementAndGet();
-            ClusterMessage.AskJobs asked = (ClusterMessage.AskJobs)
-                    ClusterMessage.read(new ClusterMessage.AskJobs(question.kind(), question.text()).frame(1), 0);
-            // All nodes see the same directory, so their answers are the same.
-            String answer = answers.computeIfAbsent(asked, same -> members.answer(
-                            JobQuestion.parse(same.kind(), same.text()).orElseThrow())
-                    .text());
-            ClusterMessage.JobsAnswer sent =
-                    (ClusterMessage.JobsAnswer) ClusterMessage.read(new ClusterMessage.JobsAnswer(answer).frame(1), 0);
-            return JobQuestion.Answer.parse(sent.text()).orElseThrow();
+        public Answer ask(String host, String role, JobQuestion question) throws IOException {
+            if (!present.getOrDefault(host, Set.of()).contains(role)) {
+                throw new IOException("its " + role + " has no session in the cluster");
+            }
+            return Answer.ofPods(answers.getOrDefault(host, Map.of()));
         }
+
+        @Override
+        public Map<String, Set<String>> present() {
+            return present;
+        }
+
+        @Override
+        public Optional<String> findHostAt(String address) {
+            return Optional.of("n3").filter(host -> address.equals(ADDRESS));
+        }
+
+        @Override
+        public Executor workers() {
+            return task -> new Thread(task).start();
+        }
+    };
+
+    /** Returns why the restart is refused. A plan that passes all questions finds no set. */
+    private String refusal(String... awayOff) {
+        Map<String, Set<String>> places = Map.of("n1", Set.of("p1"), "n2", Set.of("p2"));
+        RestartFacts facts = new RestartFacts(2, 0, Optional.empty(), places, Map.of(), isUncertain, moves, 1);
+        RestartPlan plan = new RestartPlan(JOB, facts, services, Set.of(awayOff));
+        return assertThrows(RequestException.class, plan::requireNothingRuns).getMessage();
     }
 
-    private static String digestOf(Map<String, String> images) throws Exception {
-        String lines = images.entrySet().stream()
-                .map(image -> image.getKey() + " " + image.getValue() + "\n")
-                .collect(Collectors.joining());
-        byte[] digest = MessageDigest.getInstance("SHA-256").digest(lines.getBytes(StandardCharsets.UTF_8));
-        return HexFormat.of().formatHex(digest, 0, 12);
+    private void requireAccepted(String... awayOff) throws Exception {
+        Map<String, Set<String>> places = Map.of("n1", Set.of("p1"), "n2", Set.of("p2"));
+        RestartFacts facts = new RestartFacts(2, 0, Optional.empty(), places, Map.of(), isUncertain, moves, 1);
+        new RestartPlan(JOB, facts, services, Set.of(awayOff)).requireNothingRuns();
     }
 
-    private RestartPlan plan(AskedServices services) throws Exception {
-        JobSet set = new JobSet(SET, 1, 1, digestOf(digests), PODS, 1, 1, 1, 1);
-        return new RestartPlan(JOB, new RestartFacts(PODS, 0, Optional.of(set), Map.of(), Map.of()), services);
+    private static void requireWords(String words, String text) {
+        assertTrue(text.contains(words), text);
     }
 
     @Test
-    void shouldFindEachImageWhenTheyFillSeveralPages() throws Exception {
-        Map<String, Set<String>> wanted = new TreeMap<>();
-        for (int i = 0; i < PODS; i++) {
-            wanted.computeIfAbsent(NODES.get(i % NODES.size()), node -> new TreeSet<>())
-                    .add(pod(i));
-        }
-        assertEquals(wanted, plan(new SharedDirectory()).make(List.of(), "n0"));
-        Map<String, Set<String>> elsewhere = plan(new SharedDirectory()).make(NODES.subList(0, 2), "n0");
-        assertEquals(Set.copyOf(NODES.subList(0, 2)), elsewhere.keySet());
-        assertEquals(PODS, elsewhere.values().stream().mapToInt(Set::size).sum());
-        // The node on which it was ordered, thirty nodes, and two.
-        assertTrue(questions.get() > 33, () -> "a node's images have more than one page: " + questions);
+    void shouldBeRefusedWhenAPodRunsOnANodeThatTheRecordDoesNotName() throws Exception {
+        requireAccepted();
+        answers.put("n4", Map.of("p1", ""));
+        requireWords("pod p1 of job 1000/ring runs on node n4", refusal());
+        answers.clear();
+        moves = List.of("n2");
+        requireWords("being moved from node n2", refusal());
     }
 
     @Test
-    void shouldBeRefusedWhenANodeNeverSendsItsLastPage() throws Exception {
-        AskedServices endless = new AskedServices() {
-            @Override
-            public boolean isOff(String host) {
-                return false;
-            }
+    void shouldBeRefusedWhenPodsWereMovedWithoutARecordUnlessTheirNodeHasNone() throws Exception {
+        answers.put("n1", Map.of("p1", ADDRESS));
+        requireWords("was moved to n3, not recorded", refusal());
+        requireWords("was moved to n3, not recorded", refusal("n1", "n4"));
+        requireAccepted("n3");
+        requireAccepted(ADDRESS);
+        answers.put("n3", Map.of("p1", ""));
+        requireWords("runs on node n3", refusal("n3"));
+        present.remove("n3");
+        requireAccepted();
+    }
 
-            @Override
-            public JobQuestion.Answer ask(String host, String role, JobQuestion question) {
-                return JobQuestion.Answer.parse("{\"pods\":{\"p1\":\"d n1\"},\"next\":\"p1\"}")
-                        .orElseThrow();
-            }
-        };
-        RequestException refused =
-                assertThrows(RequestException.class, () -> plan(endless).make(List.of("n1"), "n1"));
-        assertTrue(refused.getMessage().contains("does not end"), refused.getMessage());
+    @Test
+    void shouldNeedAnAnswerOfEachNodeWhenOneThatIsOffHadPods() throws Exception {
+        present.put("n3", Set.of());
+        present.put("n4", Set.of());
+        requireAccepted();
+        present.remove("n1");
+        String refusal = refusal();
+        requireWords("moved to n3, n4 without a record", refusal);
+        requireWords("--moved-away-is-off n3,n4", refusal);
+        requireWords("moved to n4 without", refusal("n3"));
+        requireAccepted("n3", "n4");
+    }
+
+    @Test
+    void shouldNeedAnAnswerOfEachNodeWhenTheRecordIsUncertain() throws Exception {
+        present.put("n4", Set.of());
+        isUncertain = true;
+        requireWords("moved to n4 without a record", refusal());
+        // A node of the record must answer, or be off.
+        present.put("n2", Set.of());
+        requireWords("still run on node n2", refusal("n2", "n4"));
+        assertEquals(4, present.size());
     }
 }

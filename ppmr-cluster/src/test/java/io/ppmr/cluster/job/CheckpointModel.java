@@ -310,7 +310,7 @@ final class CheckpointModel {
                     .ifPresent(all::add);
             Faults left = world.left();
             if (left.moves() > 0 && view.record().phase() == JobPhase.CHECKPOINT) {
-                apply(world, active, new JobEvent.MoveBegun("m", "n1"))
+                apply(world, active, new JobEvent.MoveBegun("m", "n1", Set.of()))
                         .map(moved -> after(
                                 moved,
                                 new Faults(

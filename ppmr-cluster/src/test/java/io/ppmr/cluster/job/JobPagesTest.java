@@ -62,6 +62,11 @@ class JobPagesTest {
         }
 
         @Override
+        public Optional<String> hostAt(String address) {
+            return Optional.empty();
+        }
+
+        @Override
         public long nowNs() {
             return 0;
         }

@@ -37,6 +37,7 @@ class JobRecordTest {
                 Long.MAX_VALUE,
                 new LastRound(Long.MAX_VALUE / 1000, true, RoundOutcome.CHECKPOINTED, "\"reason\" ".repeat(100)),
                 Collections.nCopies(JobRules.MOST_MOVES, move),
+                true,
                 new JobRecord.JobSchedule("8640000s", "0123456789abcdef"));
     }
 
@@ -91,7 +92,8 @@ class JobRecordTest {
 
     @Test
     void shouldBeTheQuestionThatItWas() {
-        JobQuestion question = new JobQuestion.OrderRestart(JOB, "1-1-00000000", List.of("n1", "n2"), "n3");
+        JobQuestion question =
+                new JobQuestion.OrderRestart(JOB, "1-1-00000000", List.of("n1", "n2"), "n3", List.of("n4"));
         assertEquals(Optional.of(question), JobQuestion.parse(question.kind(), question.text()));
     }
 }

@@ -107,7 +107,7 @@ class JobRulesTest {
     void shouldRefuseACheckpointAndARestartWhileAPodMoves() {
         register();
         checkpoint();
-        apply(new JobEvent.MoveBegun("m", "n1"));
+        apply(new JobEvent.MoveBegun("m", "n1", Set.of()));
         requireRefused(ORDER, "are being moved from node n1");
         requireRefused(restart("1-1-00000000", Map.of("n1", Set.of("p1", "p2"))), "are being moved");
         apply(new JobEvent.MoveEnded("m", "n1", "n3", Set.of("p1")));
@@ -166,12 +166,48 @@ class JobRulesTest {
     void shouldDropTheNodeThatIsOffWithItsMigrations() {
         register();
         checkpoint();
-        apply(new JobEvent.MoveBegun("m", "n1"));
+        apply(new JobEvent.MoveBegun("m", "n1", Set.of()));
         apply(new JobEvent.NodeOff("n1"));
         assertEquals(Set.of("n2"), state.places().keySet());
         assertTrue(state.record().moves().isEmpty());
         assertEquals(
                 Optional.empty(), apply(new JobEvent.Registered("n3", 2, Set.of("p1"), JobRecord.JobSchedule.NONE)));
+    }
+
+    @Test
+    void shouldPlaceThePodsOfAMigrationThatWasNotRecorded() {
+        register();
+        checkpoint();
+        // The pods of the second migration are recorded where the first one took them from.
+        JobEvent second = new JobEvent.MoveEnded("b", "n3", "n4", Set.of("p1"));
+        requireRefused(second, "recorded on node n1");
+        assertEquals(Optional.empty(), apply(new JobEvent.MoveEnded("a", "n1", "n3", Set.of("p1"))));
+        assertEquals(Map.of("n2", Set.of("p2"), "n3", Set.of("p1")), new TreeMap<>(state.places()));
+        assertEquals(Optional.empty(), apply(second));
+        assertEquals(Map.of("n2", Set.of("p2"), "n4", Set.of("p1")), new TreeMap<>(state.places()));
+        requireRefused(new JobEvent.MoveEnded("c", "n4", "", Set.of("p1")), "is unknown");
+        apply(ORDER);
+        assertTrue(apply(new JobEvent.MoveEnded("c", "n4", "n5", Set.of("p1"))).isPresent());
+        assertEquals(RoundOutcome.VOID, state.record().last().outcome());
+        assertEquals(Optional.empty(), apply(new JobEvent.MoveEnded("c", "n4", "n5", Set.of("p1"))));
+    }
+
+    @Test
+    void shouldBeUncertainUntilAllPodsAreRegisteredWhenANodeWithPodsIsOff() {
+        register();
+        checkpoint();
+        apply(new JobEvent.NodeOff("n3"));
+        assertEquals(false, state.record().uncertain());
+        apply(new JobEvent.NodeOff("n1"));
+        assertEquals(true, state.record().uncertain());
+        apply(new JobEvent.Registered("n3", 2, Set.of("p1"), JobRecord.JobSchedule.NONE));
+        assertEquals(false, state.record().uncertain());
+        apply(new JobEvent.MoveBegun("m", "n3", Set.of("p1")));
+        apply(new JobEvent.MoveEnded("m", "n3", "", Set.of("p1")));
+        assertEquals(true, state.record().uncertain());
+        apply(restart("1-1-00000000", Map.of("n7", Set.of("p1", "p2"))));
+        apply(new JobEvent.PodsRestored("n7", state.record().numbers().restart()));
+        assertEquals(false, state.record().uncertain());
     }
 
     @Test

@@ -125,6 +125,11 @@ class RegularCheckpointsTest {
         }
 
         @Override
+        public Optional<String> hostAt(String address) {
+            return Optional.empty();
+        }
+
+        @Override
         public long nowNs() {
             return Duration.ofMillis(nowMs).toNanos();
         }
@@ -154,7 +159,9 @@ class RegularCheckpointsTest {
     }
 
     private JobView view(String job) {
-        return ask(new JobQuestion.Show(new JobName(1000, job), null)).jobs().get(0);
+        return ask(new JobQuestion.Show(new JobName(1000, job), null, null))
+                .jobs()
+                .get(0);
     }
 
     private void report(String job, String host, MemberStep step, NodeImages images) {

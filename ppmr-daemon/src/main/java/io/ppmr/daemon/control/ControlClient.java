@@ -107,8 +107,12 @@ public final class ControlClient implements AutoCloseable {
             throws IOException, RequestException {
         String directory = keep.map(Path::toString).orElse(null);
         Long seconds = within.map(Duration::toSeconds).orElse(null);
-        return askFor(ControlProtocol.MIGRATE, new ControlRequest.Migrate(job, to, directory, seconds, wait))
-                .started();
+        return start(new ControlRequest.Migrate(job, to, directory, seconds, wait));
+    }
+
+    /** Starts a migration by a request. */
+    public MigrationQueue.Started start(ControlRequest.Migrate request) throws IOException, RequestException {
+        return askFor(ControlProtocol.MIGRATE, request).started();
     }
 
     /**

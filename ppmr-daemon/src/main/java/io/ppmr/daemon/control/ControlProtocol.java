@@ -20,7 +20,8 @@ import java.util.List;
  * The lines of the control socket, each a JSON object with one key. Optional parts answer further requests.
  *
  * <pre>
- *   {"request": "migrate", "job": NAME, "to": [HOST:PORT], "keep": DIR, "wait": true}
+ *   {"request": "migrate", "job": NAME, "to": [HOST:PORT], "keep": DIR, "wait": true,
+ *    "without_cluster": true}
  *                                          "started", then progress lines and a report or an error;
  *                                          without wait "started" alone
  *   {"request": "cancel", "id": ID}        "cancelling" or "refused"; with the id "waiting" the jobs that a trigger

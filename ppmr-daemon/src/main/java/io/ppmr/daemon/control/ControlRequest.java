@@ -63,6 +63,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
      * @param keep the directory in which a copy of the images is kept, or null for the job's own, if it has one
      * @param withinSeconds the time in which the job should be moved, or null if it may take any time
      * @param waits whether the client receives progress
+     * @param withoutCluster whether a job over several nodes is moved even if no controller can note it
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
     public record Migrate(
@@ -70,7 +71,13 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
             List<?> to,
             String keep,
             @JsonProperty("within_seconds") Long withinSeconds,
-            @JsonProperty("wait") Boolean waits) {
+            @JsonProperty("wait") Boolean waits,
+            @JsonProperty("without_cluster") Boolean withoutCluster) {
+        /** Makes a request that a controller notes. */
+        public Migrate(String job, List<?> to, String keep, Long withinSeconds, Boolean waits) {
+            this(job, to, keep, withinSeconds, waits, null);
+        }
+
         public Migrate {
             // An entry that is no text is refused as no node.
             to = to == null ? List.of() : to.stream().map(String::valueOf).toList();

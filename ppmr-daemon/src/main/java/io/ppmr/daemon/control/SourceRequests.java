@@ -94,7 +94,8 @@ public record SourceRequests(
             for (InetSocketAddress named : targets(request)) {
                 to.add(lookedUp(named));
             }
-            MoveOptions options = MoveOptions.of(to, directory(request), time(request));
+            MoveOptions options = MoveOptions.of(to, directory(request), time(request))
+                    .withoutCluster(Boolean.TRUE.equals(request.withoutCluster()));
             with.send(
                     ControlProtocol.STARTED,
                     migrations.start(

@@ -43,9 +43,11 @@ public interface JobSource {
      * Receives the begin of a migration of a user's job, before the migration touches its processes. May block for some
      * seconds.
      *
+     * @param targets the targets of the order, or empty for the configured targets
+     * @param withoutCluster whether the job is moved even if no controller can note it
      * @throws RequestException if the job cannot be moved now
      */
-    default void begins(JobName job) throws RequestException {}
+    default void begins(JobName job, List<InetSocketAddress> targets, boolean withoutCluster) throws RequestException {}
 
     /**
      * Receives the end of a migration of a user's job.

@@ -79,10 +79,10 @@ public record JobSources(List<JobSource> sources, boolean taken) {
         }
     }
 
-    /** Passes on the begin of a migration of a user's job. */
-    public void begins(JobName job) throws RequestException {
+    /** Passes on the begin of a migration of a user's job, see {@link JobSource#begins}. */
+    public void begins(JobName job, List<InetSocketAddress> targets, boolean withoutCluster) throws RequestException {
         for (JobSource source : sources) {
-            source.begins(job);
+            source.begins(job, targets, withoutCluster);
         }
     }
 

@@ -24,6 +24,11 @@ public interface MemberJobs {
         }
 
         @Override
+        public Set<String> arriving(JobName job) {
+            return Set.of();
+        }
+
+        @Override
         public List<Path> directories() {
             return List.of();
         }
@@ -71,6 +76,9 @@ public interface MemberJobs {
 
     /** Returns the addresses of a job's pods that run here, by the names of the pods. */
     Map<String, Set<String>> addresses(JobName job) throws IOException;
+
+    /** Lists the pods of a job that a migration brings to this node. They may be held, and run later. */
+    Set<String> arriving(JobName job) throws IOException;
 
     /** Lists the directories of checkpoints of this node's configuration. */
     List<Path> directories();

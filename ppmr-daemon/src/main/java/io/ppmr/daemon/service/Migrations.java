@@ -52,10 +52,10 @@ public final class Migrations {
             }
         }
 
-        private void begins(MigrationOrder order) throws RequestException {
+        private void begins(MigrationOrder order, MoveOptions options) throws RequestException {
             targets = Optional.of(order.targets());
             if (announced.isPresent()) {
-                Migrations.this.announced.begins(announced.get());
+                Migrations.this.announced.begins(announced.get(), order.targets(), options.withoutCluster());
             }
         }
 
@@ -168,7 +168,7 @@ public final class Migrations {
                 owner.isPresent(),
                 () -> {
                     MigrationOrder order = order(found.job(), options, by);
-                    asker.begins(order);
+                    asker.begins(order, options);
                     return Optional.of(order);
                 },
                 asker);
@@ -187,7 +187,7 @@ public final class Migrations {
                         return Optional.empty();
                     }
                     MigrationOrder order = order(job.get(), options, by);
-                    asker.begins(order);
+                    asker.begins(order, options);
                     return Optional.of(order);
                 },
                 asker);

@@ -13,10 +13,17 @@ import java.util.OptionalLong;
  * @param to the targets of the ranks, or empty for the configured spare nodes
  * @param keep the directory in which a copy of the images is kept, or empty for the job's own, if it has one
  * @param untilNs the time of System.nanoTime() by which the job should be moved, or empty if it may take any time
+ * @param withoutCluster whether a job over several nodes is moved even if no controller can note it
  */
-public record MoveOptions(List<InetSocketAddress> to, Optional<Path> keep, OptionalLong untilNs) {
+public record MoveOptions(
+        List<InetSocketAddress> to, Optional<Path> keep, OptionalLong untilNs, boolean withoutCluster) {
     /** The choices of the configuration. */
     public static final MoveOptions NONE = new MoveOptions(List.of(), Optional.empty(), OptionalLong.empty());
+
+    /** Makes options of a move that a controller notes. */
+    public MoveOptions(List<InetSocketAddress> to, Optional<Path> keep, OptionalLong untilNs) {
+        this(to, keep, untilNs, false);
+    }
 
     public MoveOptions {
         to = List.copyOf(to);
@@ -34,5 +41,10 @@ public record MoveOptions(List<InetSocketAddress> to, Optional<Path> keep, Optio
                 keep,
                 time.map(limit -> OptionalLong.of(System.nanoTime() + limit.toNanos()))
                         .orElse(OptionalLong.empty()));
+    }
+
+    /** Returns the same options for a job that is moved even if no controller can note it. */
+    public MoveOptions withoutCluster(boolean isWithout) {
+        return new MoveOptions(to, keep, untilNs, isWithout);
     }
 }

@@ -240,7 +240,7 @@ public record ImageManifest(
                     entries.add(new ManifestEntry(
                             NameKind.FILE, path(w.get(1)), sizeBytes, Integer.parseUnsignedInt(w.get(3), 16), ""));
                 }
-                case "pod", "set", "environment", "command", "mount", "open" -> pod.add(w);
+                case "pod", "set", "environment", "command", "mount", "open", "stopped" -> pod.add(w);
                 default -> require(single.put(w.get(0), w) == null, "the line '" + w.get(0) + "' twice");
             }
         }

@@ -1,11 +1,14 @@
 package io.ppmr.migration.keep;
 
+import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.protocol.control.PodAddresses;
 import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.control.PodSpecification;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * The lines of an image's manifest about a pod of a job over several nodes. Immutable.
@@ -14,8 +17,10 @@ import java.util.Optional;
  * @param incarnation the incarnation of the job
  * @param pod the pod
  * @param files the node's files that it had open for writing
+ * @param stopped its processes that the job itself had stopped, which a restart does not continue
  */
-public record MemberImage(String set, long incarnation, PodFacts pod, List<WrittenFile> files) {
+public record MemberImage(
+        String set, long incarnation, PodFacts pod, List<WrittenFile> files, Optional<StoppedProcesses> stopped) {
     private static final int FACTS = 13;
     private static final int FIRST_NUMBER = 3;
 
@@ -56,7 +61,17 @@ public record MemberImage(String set, long incarnation, PodFacts pod, List<Writt
         specification.command().forEach(word -> lines.add(List.of("command", word)));
         pod.mounts().forEach(mount -> lines.add(List.of("mount", mount)));
         files.forEach(file -> lines.add(List.of("open", file.path(), Long.toString(file.sizeBytes()))));
+        stopped.ifPresent(
+                some -> lines.add(List.of("stopped", text(some.pids()), text(some.parents()), text(some.stopped()))));
         return lines;
+    }
+
+    private static String text(List<Integer> numbers) {
+        return numbers.stream().map(String::valueOf).collect(Collectors.joining(","));
+    }
+
+    private static List<Integer> numbers(String text) {
+        return Stream.of(text.split(",", -1)).map(Integer::valueOf).toList();
     }
 
     /** Reads these lines again. */
@@ -67,6 +82,7 @@ public record MemberImage(String set, long incarnation, PodFacts pod, List<Writt
         private final List<WrittenFile> files = new ArrayList<>();
         private List<String> facts = List.of();
         private List<String> set = List.of();
+        private Optional<StoppedProcesses> stopped = Optional.empty();
 
         /** Notes the words of a line. Throws {@link IllegalArgumentException} for an invalid one. */
         void add(List<String> words) {
@@ -76,6 +92,9 @@ public record MemberImage(String set, long incarnation, PodFacts pod, List<Writt
                 case "mount" -> mounts.add(words.get(1));
                 case "open" -> files.add(new WrittenFile(words.get(1), Long.parseLong(words.get(2))));
                 case "set" -> set = words;
+                case "stopped" ->
+                    stopped = Optional.of(new StoppedProcesses(
+                            numbers(words.get(1)), numbers(words.get(2)), numbers(words.get(FIRST_NUMBER))));
                 default -> {
                     if (!facts.isEmpty() || words.size() != FACTS + 1) {
                         throw new IllegalArgumentException("invalid entry: a pod");
@@ -109,7 +128,7 @@ public record MemberImage(String set, long incarnation, PodFacts pod, List<Writt
                     mounts,
                     Long.parseLong(f.get(11)),
                     false);
-            return Optional.of(new MemberImage(set.get(1), Long.parseLong(set.get(2)), pod, files));
+            return Optional.of(new MemberImage(set.get(1), Long.parseLong(set.get(2)), pod, files, stopped));
         }
     }
 }

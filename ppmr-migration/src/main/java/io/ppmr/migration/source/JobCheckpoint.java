@@ -7,6 +7,7 @@ import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.OrphanedCommand;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.RankCommands;
+import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.RankSurroundings;
@@ -86,6 +87,7 @@ public final class JobCheckpoint implements AutoCloseable {
     private final OriginalRanks originals;
     private final RankCommands dumps = new RankCommands("checkpoint");
     private final Map<String, List<MemberImage.WrittenFile>> files = new TreeMap<>();
+    private final Map<Integer, StoppedProcesses> stopped = new TreeMap<>();
     private Map<Integer, List<ProcessIdentity>> trees = Map.of();
     private Optional<CheckpointNote> note = Optional.empty();
     private boolean isRunning = true;
@@ -221,10 +223,14 @@ public final class JobCheckpoint implements AutoCloseable {
     public boolean isDumped() throws CheckpointException, InterruptedException {
         Optional<HeldRank> next = dumps.next(POLL);
         if (next.isPresent()) {
-            originals.held(next.get());
+            HeldRank held = next.get();
+            originals.held(held);
+            if (!held.stoppedByJob().isEmpty()) {
+                stopped.put(held.rank(), StoppedProcesses.of(held));
+            }
             if (dumps.isEmpty()) {
                 dumpedNs = System.nanoTime();
-                originals.startHeldChecks(job, held -> Optional.empty());
+                originals.startHeldChecks(job, unused -> Optional.empty());
                 originals.processes().forEach(this::noteFiles);
                 String why = originals.whyNotHeld();
                 if (why != null) {
@@ -307,7 +313,11 @@ public final class JobCheckpoint implements AutoCloseable {
                 Map.of(0, trees.get(rank)),
                 List.of(),
                 Optional.of(new MemberImage(
-                        order.set(), order.incarnation(), pod, files.getOrDefault(name, new ArrayList<>()))));
+                        order.set(),
+                        order.incarnation(),
+                        pod,
+                        files.getOrDefault(name, new ArrayList<>()),
+                        Optional.ofNullable(stopped.get(rank)))));
     }
 
     /** Removes the rest: of a checkpoint that became void, its images, too. The pods must run. */

@@ -8,6 +8,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.OrphanedCommand;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.RankCommands;
+import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.RequestException;
@@ -38,6 +39,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class JobRestart {
     private static final Logger LOG = LoggerFactory.getLogger(JobRestart.class);
+    private static final String MOVE = "restart-";
     private static final Duration END_DEADLINE = Duration.ofSeconds(20);
     private static final Duration POLL = Duration.ofMillis(50);
 
@@ -63,7 +65,12 @@ public final class JobRestart {
 
     /** Returns the name of the move that brings the pods of a restart. */
     public static String moveOf(int uid, String job, long number) {
-        return "restart-" + Integer.toUnsignedString(uid) + "-" + job + "." + number;
+        return MOVE + Integer.toUnsignedString(uid) + "-" + job + "." + number;
+    }
+
+    /** Returns true if a move of this name brings the pods of a restart. */
+    public static boolean isMove(String move) {
+        return move.startsWith(MOVE);
     }
 
     /** A pod with its image. */
@@ -202,6 +209,13 @@ public final class JobRestart {
                 HeldRank rank = next.get();
                 held.add(rank);
                 OrphanedCommand.note(workRoot, rank.processes());
+                Optional<StoppedProcesses> stopped =
+                        pods.get(rank.rank()).image().stopped();
+                if (stopped.isPresent()) {
+                    // Found now, while nothing of it runs. An error ends the copies.
+                    held.set(
+                            held.size() - 1, rank.withStoppedByJob(stopped.get().among(rank)));
+                }
                 service.surroundings()
                         .restored(
                                 order.move(),
@@ -213,6 +227,10 @@ public final class JobRestart {
 
     private List<ProcessIdentity> processes() {
         return held.stream().flatMap(rank -> rank.processes().stream()).toList();
+    }
+
+    private List<ProcessIdentity> stopped() {
+        return held.stream().flatMap(rank -> rank.stoppedByJob().stream()).toList();
     }
 
     /** Returns true if the pods may run: they are never ended, and a release is repeated until it succeeds. */
@@ -231,7 +249,8 @@ public final class JobRestart {
     public void release() throws IOException {
         mayBeReleased = true;
         if (!isReleased) {
-            new RestartNote(order.move(), processes()).write(service.settings().journal());
+            new RestartNote(order.move(), processes(), stopped())
+                    .write(service.settings().journal());
             OrphanedCommand.forget(workRoot);
             isReleased = true;
         }

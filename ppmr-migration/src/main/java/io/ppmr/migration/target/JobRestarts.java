@@ -39,7 +39,7 @@ public final class JobRestarts {
                 WorkDirectories.removeOrWarn(work);
             }
             service.surroundings().attach(note.move());
-            HeldRank pods = HeldRank.recorded(0, note.processes(), List.of(), new ProcessTable().snapshot());
+            HeldRank pods = HeldRank.recorded(0, note.processes(), note.stopped(), new ProcessTable().snapshot());
             OrphanedCommand.resumeAll(List.of(pods))
                     .forEach((rank, why) -> LOG.warn("{}: not all processes were continued: {}", note.move(), why));
             LOG.info("{}: its release was repeated", note.move());

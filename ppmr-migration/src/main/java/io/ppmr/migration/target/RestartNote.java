@@ -21,14 +21,17 @@ import java.util.List;
  *
  * @param move the name of the move that has brought the pods
  * @param processes their processes
+ * @param stopped those that the job itself had stopped, which are not continued
  */
-record RestartNote(String move, List<ProcessIdentity> processes) {
+record RestartNote(String move, List<ProcessIdentity> processes, List<ProcessIdentity> stopped) {
     private static final String FOLDER = "restarts";
     private static final String PART = ".part";
     private static final int WORDS = 4;
+    private static final String STOPPED = "stopped";
 
     RestartNote {
         processes = List.copyOf(processes);
+        stopped = List.copyOf(stopped);
     }
 
     /** Writes it. It is on the disk when this returns. */
@@ -41,6 +44,7 @@ record RestartNote(String move, List<ProcessIdentity> processes) {
                 .append(process.pid())
                 .append(' ')
                 .append(process.startTimeTicks())
+                .append(stopped.contains(process) ? " " + STOPPED : "")
                 .append('\n'));
         Path folder = journal.resolve(FOLDER);
         Folders.create(folder, Folders.PRIVATE);
@@ -94,15 +98,20 @@ record RestartNote(String move, List<ProcessIdentity> processes) {
     private static RestartNote read(Path file) throws IOException {
         try {
             List<ProcessIdentity> processes = new ArrayList<>();
+            List<ProcessIdentity> stopped = new ArrayList<>();
             for (String line : Files.readAllLines(file)) {
                 String[] words = line.split(" ", -1);
-                if (words.length != WORDS) {
+                boolean isStopped = words.length == WORDS + 1 && words[WORDS].equals(STOPPED);
+                if (words.length != WORDS && !isStopped) {
                     throw new IllegalArgumentException("a line that names no process");
                 }
                 processes.add(new ProcessIdentity(
                         words[0], Long.parseLong(words[1]), Integer.parseInt(words[2]), Long.parseLong(words[3])));
+                if (isStopped) {
+                    stopped.add(processes.get(processes.size() - 1));
+                }
             }
-            return new RestartNote(file.getFileName().toString(), processes);
+            return new RestartNote(file.getFileName().toString(), processes, stopped);
         } catch (IllegalArgumentException e) {
             throw new IOException(
                     file + ", which names released pods, is damaged: " + e.getMessage()

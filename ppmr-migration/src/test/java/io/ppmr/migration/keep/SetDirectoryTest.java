@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.RequestException;
 import io.ppmr.protocol.control.PodAddresses;
@@ -62,8 +63,12 @@ class SetDirectoryTest {
                 "n1",
                 Map.of(0, List.of(new ProcessIdentity("boot", 1, 2, 3))),
                 List.of(),
-                Optional.of(
-                        new MemberImage(SET, 4, pod(name), List.of(new MemberImage.WrittenFile("/home dir/out", 12)))));
+                Optional.of(new MemberImage(
+                        SET,
+                        4,
+                        pod(name),
+                        List.of(new MemberImage.WrittenFile("/home dir/out", 12)),
+                        Optional.of(new StoppedProcesses(List.of(1, 7), List.of(-1, 0), List.of(1))))));
     }
 
     private SetDirectory.WrittenImage write(String name) throws IOException {

@@ -1,6 +1,7 @@
 package io.ppmr.migration.keep;
 
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.fuzz.Fuzz;
 import io.ppmr.fuzz.FuzzPlan;
 import io.ppmr.fuzz.Mutator;
@@ -61,7 +62,7 @@ class ManifestFuzzTest {
                     4,
                     new PodFacts(
                             new PodSpecification(
-                                    "p1", "ring", "mpi", List.of("A=b c", "B="), List.of("./ring", "5 6"), 3),
+                                    "p1", "ring", "mpi", List.of("A=b c", "B="), List.of("./ring", "5 6"), 3, "600s"),
                             7,
                             8,
                             new PodAddresses("10.20.0.10", "fd00::10", "02:50:0a:14:00:0a"),
@@ -70,7 +71,8 @@ class ManifestFuzzTest {
                             List.of("/usr", "/home dir"),
                             7,
                             false),
-                    List.of(new MemberImage.WrittenFile("/home dir/out", 12)))));
+                    List.of(new MemberImage.WrittenFile("/home dir/out", 12)),
+                    Optional.of(new StoppedProcesses(List.of(1, 7), List.of(-1, 0), List.of(1))))));
 
     @TempDir
     private Path directory;
