@@ -269,7 +269,7 @@ final class ClusterMember implements AutoCloseable {
             }
             Optional<Event> event = session.await(!isThere ? NAME_TAKEN_AGAIN : isJobDue ? JOB_AGAIN : REFRESH);
             if (isJobDue || event.filter(Event.JOB_CHANGED::equals).isPresent() || (event.isEmpty() && isDue())) {
-                isJobDue = isThere && !refreshJobs(session);
+                isJobDue = !isThere || !refreshJobs(session);
             }
             if (event.isEmpty() && isThere) {
                 ServiceRecord now = record(own);

@@ -147,9 +147,7 @@ public record ControllerConfig(
             TlsKeys tls) {}
 
     /** The keys of checkpoints of jobs over several nodes. */
-    @Section(
-            name = "checkpoints",
-            doc = "Checkpoints of [jobs over several nodes](../admin/pods.md#jobs-over-several-nodes)")
+    @Section(name = "checkpoints", doc = "Checkpoints of [jobs over several nodes](../admin/job-checkpoints.md)")
     record CheckpointKeys(
             @Key(value = "2", doc = "how many sets of a job are kept", example = "3", least = 1, most = 16)
             int keep,

@@ -55,7 +55,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
 
             @Key(
                     doc = "the directory for the images of"
-                            + " [jobs over several nodes](../admin/pods.md#jobs-over-several-nodes); it is root's."
+                            + " [jobs over several nodes](../admin/job-checkpoints.md); it is root's."
                             + " Nodes that share it can restart each other's pods. Default: no checkpoints of such"
                             + " jobs",
                     example = "/ckpt")

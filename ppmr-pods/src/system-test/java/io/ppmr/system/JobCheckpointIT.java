@@ -531,6 +531,7 @@ class JobCheckpointIT {
     }
 
     @Test
+    @Tag("soak")
     void shouldFollowAMigrationThatNoControllerHasNoted() throws Exception {
         assertEquals("checkpointed", checkpoint().at("/outcome").asText());
         moveWithoutCluster(NODES.get(0), NODES.get(1));
@@ -559,7 +560,7 @@ class JobCheckpointIT {
             Conditions.until(
                     MovingNode.LIMIT,
                     "a checkpoint is refused by the migration's source",
-                    () -> checkpoint().at("/reason").asText().contains("not recorded"));
+                    () -> PpmrCommand.run(words("checkpoint", "--json")).said().contains("not recorded"));
             requireMoreBlocks();
             // The source's service has its note on the disk.
             NODES.get(0).source().kill();
@@ -581,9 +582,10 @@ class JobCheckpointIT {
 
     private static void awaitRefusal(String words) throws Exception {
         Conditions.until(MovingNode.LIMIT, "a restart is refused: " + words, () -> {
+            // A controller that was started again is not the active one at once.
             PpmrCommand refused = PpmrCommand.run(words("restart"));
-            assertEquals(4, refused.exitCode(), refused.said());
-            return refused.said().contains(words);
+            assertTrue(refused.exitCode() != 0, refused.said());
+            return refused.exitCode() == 4 && refused.said().contains(words);
         });
     }
 

@@ -30,6 +30,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.SplittableRandom;
@@ -506,6 +507,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                 && JobKey.isHost(order.here())
                 && Set.copyOf(order.hosts()).size() == order.hosts().size()
                 && order.awayOff() != null
+                && order.awayOff().stream().allMatch(Objects::nonNull)
                 && order.awayOff().size() <= NodeTable.MOST_NODES;
         String set = order.set() == null ? "" : order.set();
         Optional<JobTable.RestartFacts> facts = isSound ? jobs.facts(JobKey.of(order.job()), set) : Optional.empty();
@@ -528,6 +530,9 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                 });
             } catch (RequestException | IOException e) {
                 result.complete(JobQuestion.Answer.refused(String.valueOf(e.getMessage())));
+            } catch (RuntimeException e) {
+                LOG.error("a defect in the plan of a restart", e);
+                result.complete(JobQuestion.Answer.refused("a defect in the controller: " + e));
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
                 result.complete(JobQuestion.Answer.refused("this controller ends: try again"));
@@ -647,7 +652,11 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         String nodes = counts().entrySet().stream()
                 .map(entry -> entry.getValue() + " " + entry.getKey())
                 .collect(Collectors.joining(", "));
-        return "the active controller; " + (nodes.isEmpty() ? "no node" : "nodes: " + nodes);
+        String several = jobs.size() == 0
+                ? ""
+                : "; jobs over several nodes: " + jobs.size()
+                        + (jobs.overdue() == 0 ? "" : ", " + jobs.overdue() + " without their checkpoints");
+        return "the active controller; " + (nodes.isEmpty() ? "no node" : "nodes: " + nodes) + several;
     }
 
     /** Returns why it cannot work, if so. Any thread; blocks it for the limit at most. */

@@ -30,6 +30,7 @@ import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicLong;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -53,6 +54,9 @@ public final class JobMembers {
     /** The pods that a controller has taken, in a layout. */
     private record Registered(MemberJob job, long layout) {}
 
+    /** A migration of a job, by its name in the job's record. */
+    private record MoveKey(JobName job, String id) {}
+
     /**
      * The end of a migration.
      *
@@ -73,10 +77,17 @@ public final class JobMembers {
     private final Map<JobName, Registered> registered = new ConcurrentSkipListMap<>(BY_KEY);
     /** The migrations that run here, by their names in the jobs' records. */
     private final Map<JobName, String> moves = new ConcurrentHashMap<>();
+    /** The jobs that are read again soon, whether pods of them are here or not. */
+    private final Set<JobName> unfinished = new HashSet<>();
     /** The refusals of controllers to register pods of this node. */
     private final Map<JobName, String> refusals = new ConcurrentHashMap<>();
+    /** The number of migrations that have begun here. */
+    private final AtomicLong begun = new AtomicLong();
+    /** Guards a job's note of a migration against the begin of its next one. */
+    private final Object noteLock = new Object();
+
     /** The ends of migrations that this run of the service has seen, until they are recorded. */
-    private final Map<String, MoveEnd> ends = new ConcurrentHashMap<>();
+    private final Map<MoveKey, MoveEnd> ends = new ConcurrentHashMap<>();
 
     private final Path journal;
     /** True until the jobs of an earlier run of this service were read in this session. */
@@ -138,7 +149,7 @@ public final class JobMembers {
             isDone = refreshSource(reader, jobs.checkpoints().get());
         }
         if (jobs.restarts().isPresent()) {
-            refreshTarget(reader);
+            isDone &= refreshTarget(reader);
         }
         return isDone;
     }
@@ -159,22 +170,32 @@ public final class JobMembers {
         // All pods of such a job may be gone, by a migration whose end is not recorded.
         boolean isFirst = isNew;
         named.addAll(isFirst ? notes.keys() : List.of());
+        unfinished.forEach(job -> named.add(JobKey.of(job)));
         for (String key : named) {
             JobKey.parse(key)
                     .ifPresent(name -> here.putIfAbsent(
                             name, new MemberJob(name, 1, Set.of(), Optional.empty(), CheckpointInterval.NONE, false)));
         }
         refusals.keySet().retainAll(here.keySet());
+        boolean isRead = true;
         for (MemberJob job : here.values()) {
             // One job must not keep the others from their records.
             try {
-                isDone &= refresh(reader, job, checkpoints);
+                if (refresh(reader, job, checkpoints)) {
+                    unfinished.remove(job.name());
+                } else {
+                    unfinished.add(job.name());
+                    isDone = false;
+                }
             } catch (IOException | RuntimeException e) {
                 log.write("job", "job " + job.name() + ": " + e.getMessage());
+                unfinished.add(job.name());
                 isDone = false;
+                isRead = false;
             }
         }
-        if (isFirst && isDone) {
+        // A refusal of one job must not have the records of all earlier jobs read again and again.
+        if (isFirst && isRead) {
             isNew = false;
         }
         return isDone;
@@ -182,6 +203,7 @@ public final class JobMembers {
 
     private boolean refresh(JobReader reader, MemberJob job, NodeJobs.Checkpoints checkpoints)
             throws IOException, InterruptedException {
+        long begunBefore = begun.get();
         Optional<ReadRecord> read = reader.read(job.name());
         if (read.isPresent() && !isEnding) {
             if (!sources.containsKey(job.name())) {
@@ -193,17 +215,35 @@ public final class JobMembers {
             // A job without a record and without pods is none. Its note may be of long ago.
             if (job.pods().isEmpty()) {
                 registered.remove(job.name());
+                ends.keySet().removeIf(end -> end.job().equals(job.name()));
                 return true;
             }
             return register(job, read);
         }
         // The record follows a migration by its report, so pods that leave are not registered as gone before.
-        if (moves.containsKey(job.name()) || job.isMoving()) {
+        if (moves.containsKey(job.name())) {
             return true;
         }
-        boolean isDone = endMoves(reader, job, read.get().record()) && register(job, read);
-        clean(reader, job, read.get().record());
+        // A migration that ended since the jobs were listed has taken pods of that list with it.
+        MemberJob now = present(job);
+        if (now.isMoving()) {
+            return true;
+        }
+        // Record and pods are of one moment only if no migration began between them.
+        if (begun.get() != begunBefore || moves.containsKey(job.name())) {
+            return false;
+        }
+        boolean isDone = endMoves(reader, now, read.get().record()) && register(now, read);
+        clean(reader, now, read.get().record());
         return isDone;
+    }
+
+    /** Returns the job with its pods of this moment. */
+    private MemberJob present(MemberJob listed) throws IOException {
+        return jobs.members().here().stream()
+                .filter(one -> one.name().equals(listed.name()))
+                .findFirst()
+                .orElse(listed.without());
     }
 
     private boolean register(MemberJob job, Optional<ReadRecord> read) {
@@ -265,25 +305,49 @@ public final class JobMembers {
         if (member.isEmpty()) {
             return;
         }
-        Optional<MoveNote> earlier = notes.move(job);
-        if (earlier.isPresent()
-                && !member.get().isMoving()
-                && earlier.get().gone(member.get().pods()).isEmpty()) {
-            notes.removeMove(job);
-        } else if (earlier.isPresent()) {
-            throw new RequestException("pods of job " + job + " were moved to "
-                    + earlier.get().to() + ", not recorded. Remedy: start a controller, and migrate the others when"
-                    + " ppmr job show names the node of the moved pods");
-        }
         String id = "move-" + Long.toHexString(ThreadLocalRandom.current().nextInt() & MASK);
+        synchronized (noteLock) {
+            Optional<MoveNote> earlier = notes.move(job);
+            if (earlier.isPresent()
+                    && (member.get().isMoving()
+                            || !earlier.get().gone(member.get().pods()).isEmpty())) {
+                throw new RequestException("pods of job " + job + " were moved to "
+                        + earlier.get().to() + ", not recorded. Remedy: start a controller, and migrate the others"
+                        + " when ppmr job show names the node of the moved pods");
+            }
+            if (earlier.isPresent()) {
+                notes.removeMove(job);
+            }
+            // From now on its end is not reported, and its pods are not registered as gone.
+            moves.put(job, id);
+            begun.incrementAndGet();
+        }
+        boolean isBegun = false;
+        try {
+            noteBegin(member.get(), id, targets, withoutCluster);
+            isBegun = id.equals(moves.get(job));
+        } finally {
+            if (!isBegun) {
+                moves.remove(job, id);
+            }
+        }
+        if (!isBegun) {
+            throw new RequestException(
+                    "the migration of job " + job + " ended before it began. Remedy: migrate it" + " again");
+        }
+    }
+
+    private void noteBegin(MemberJob member, String id, List<InetSocketAddress> targets, boolean withoutCluster)
+            throws IOException, RequestException {
+        JobName job = member.name();
         boolean isNoted = false;
         try {
-            Answer answer = controllers.ask(new JobQuestion.Move(
-                    job, id, host, false, "", new TreeSet<>(member.get().pods())));
-            if (answer.refusal() != null && (registered.containsKey(job) || sources.containsKey(job))) {
+            Answer answer =
+                    controllers.ask(new JobQuestion.Move(job, id, host, false, "", new TreeSet<>(member.pods())));
+            // A job that no controller knows has no set, and no restart.
+            if (answer.refusal() != null && !answer.isUnknownJob()) {
                 throw new RequestException(answer.refusal());
             }
-            moves.put(job, id);
             isNoted = true;
         } catch (IOException e) {
             SourceMember known = sources.get(job);
@@ -295,7 +359,7 @@ public final class JobMembers {
                         e);
             }
             if (known == null || known.hasSet()) {
-                noteMove(member.get(), id, targets, Optional.ofNullable(known));
+                noteMove(member, id, targets, Optional.ofNullable(known));
             }
             LOG.warn("job {} is moved without a word to a controller: {}", job, e.getMessage());
         }
@@ -315,7 +379,6 @@ public final class JobMembers {
                     + " the place of each pod must be known afterwards. Remedy: name one node (--to)");
         }
         MoveNote note = new MoveNote(id, "", 0, addressOf(targets.get(0)), job.pods());
-        moves.put(job.name(), id);
         notes.writeMove(
                 job.name(), source.flatMap(SourceMember::newest).map(note::of).orElse(note));
         LOG.warn(
@@ -343,8 +406,8 @@ public final class JobMembers {
         if (id == null) {
             return;
         }
-        report.ifPresent(
-                ended -> ends.put(id, new MoveEnd(ended.moved(), ended.moved() ? target(ended.migrationId()) : "")));
+        report.ifPresent(ended -> ends.put(
+                new MoveKey(job, id), new MoveEnd(ended.moved(), ended.moved() ? target(ended.migrationId()) : "")));
         moves.remove(job);
     }
 
@@ -379,7 +442,7 @@ public final class JobMembers {
         }
         for (JobRecord.OpenMove move : record.moves()) {
             if (move.from().equals(host)) {
-                MoveEnd end = ends.getOrDefault(move.id(), MoveEnd.UNKNOWN);
+                MoveEnd end = ends.getOrDefault(new MoveKey(job.name(), move.id()), MoveEnd.UNKNOWN);
                 Set<String> gone = new TreeSet<>();
                 if (end.hasMoved()) {
                     gone.addAll(reader.pods(job.name(), record.numbers().layout(), host));
@@ -388,9 +451,10 @@ public final class JobMembers {
                 if (!report(new JobQuestion.Move(job.name(), move.id(), host, true, end.to(), gone))) {
                     return false;
                 }
-                ends.remove(move.id());
             }
         }
+        // Nothing of this job is left to report.
+        ends.keySet().removeIf(end -> end.job().equals(job.name()));
         return true;
     }
 
@@ -403,24 +467,42 @@ public final class JobMembers {
         MoveNote note = read.get();
         if (note.isOlderThan(record)) {
             LOG.info("job {}: it was started again since its migration {}", job.name(), note.id());
-            notes.removeMove(job.name());
-            ends.remove(note.id());
-            return true;
+            return removeNote(job.name(), note);
         }
         if (note.job().isEmpty()) {
-            note = note.of(record);
-            notes.writeMove(job.name(), note);
+            synchronized (noteLock) {
+                if (moves.containsKey(job.name())) {
+                    return false;
+                }
+                note = note.of(record);
+                notes.writeMove(job.name(), note);
+            }
         }
-        boolean hasMoved = ends.getOrDefault(note.id(), MoveEnd.UNKNOWN).hasMoved();
+        boolean hasMoved = ends.getOrDefault(new MoveKey(job.name(), note.id()), MoveEnd.UNKNOWN)
+                .hasMoved();
         Set<String> gone = hasMoved ? note.gone(job.pods()) : Set.of();
         // Without pods the controllers need to know it only if they have noted its begin, and their answer was lost.
         boolean isTaken =
                 gone.isEmpty() || report(new JobQuestion.Move(job.name(), note.id(), host, true, note.to(), gone));
-        if (isTaken) {
-            LOG.info("job {}: the record has its migration {} to {}: pods {}", job.name(), note.id(), note.to(), gone);
-            notes.removeMove(job.name());
+        if (!isTaken) {
+            return false;
         }
-        return isTaken;
+        LOG.info("job {}: the record has its migration {} to {}: pods {}", job.name(), note.id(), note.to(), gone);
+        return removeNote(job.name(), note);
+    }
+
+    /** Removes the note of an ended migration. Returns false if the next one has begun, whose note stays. */
+    private boolean removeNote(JobName job, MoveNote note) throws IOException {
+        synchronized (noteLock) {
+            if (moves.containsKey(job)
+                    || !notes.move(job)
+                            .filter(now -> now.id().equals(note.id()))
+                            .isPresent()) {
+                return false;
+            }
+            notes.removeMove(job);
+            return true;
+        }
     }
 
     private boolean report(JobQuestion.Move end) {
@@ -430,12 +512,9 @@ public final class JobMembers {
                 return true;
             }
             log.write(
-                    "move " + end.job(),
-                    "the end of a migration of job " + end.job() + " is not recorded yet: " + answer.refusal());
+                    "move", "the end of a migration of job " + end.job() + " is not recorded yet: " + answer.refusal());
         } catch (IOException | RequestException e) {
-            log.write(
-                    "move " + end.job(),
-                    "the end of a migration of job " + end.job() + " is reported later: " + e.getMessage());
+            log.write("move", "the end of a migration of job " + end.job() + " is reported later: " + e.getMessage());
         }
         return false;
     }
@@ -459,7 +538,9 @@ public final class JobMembers {
         }
     }
 
-    private void refreshTarget(JobReader reader) throws IOException, InterruptedException {
+    /** Returns false if a record could not be read: its watch may not be set, so it must be read again. */
+    private boolean refreshTarget(JobReader reader) throws IOException, InterruptedException {
+        boolean isRead = true;
         Set<JobName> named = new HashSet<>(targets.keySet());
         reader.orders(host).forEach(key -> JobKey.parse(key).ifPresent(named::add));
         notes.keys().forEach(key -> JobKey.parse(key).ifPresent(named::add));
@@ -468,8 +549,10 @@ public final class JobMembers {
                 refreshTarget(reader, job);
             } catch (IOException | RuntimeException e) {
                 log.write("restart", "job " + job + ": " + e.getMessage());
+                isRead = false;
             }
         }
+        return isRead;
     }
 
     private void refreshTarget(JobReader reader, JobName job) throws IOException, InterruptedException {

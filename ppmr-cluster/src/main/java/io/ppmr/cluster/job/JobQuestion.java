@@ -1,5 +1,6 @@
 package io.ppmr.cluster.job;
 
+import com.fasterxml.jackson.annotation.JsonIgnore;
 import com.fasterxml.jackson.annotation.JsonInclude;
 import com.fasterxml.jackson.core.JacksonException;
 import com.fasterxml.jackson.databind.DeserializationFeature;
@@ -157,12 +158,30 @@ public sealed interface JobQuestion {
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
     record Answer(String refusal, Map<String, String> pods, List<JobView> jobs, Long number, String next) {
+        private static final long UNKNOWN_JOB = -1;
         /** It was accepted. */
         public static final Answer OK = new Answer(null, null, null, null, null);
 
         /** Returns a refusal. */
         public static Answer refused(String reason) {
             return new Answer(reason, null, null, null, null);
+        }
+
+        /** Returns the refusal for a job that controllers do not know. */
+        static Answer unknownJob(JobName job) {
+            return new Answer(
+                    "there is no job " + job + " over several nodes. Remedy: run its pods with --job and --members;"
+                            + " ppmr job list shows them",
+                    null,
+                    null,
+                    UNKNOWN_JOB,
+                    null);
+        }
+
+        /** Returns true if it is the refusal for a job that controllers do not know. */
+        @JsonIgnore
+        boolean isUnknownJob() {
+            return refusal != null && number != null && number == UNKNOWN_JOB;
         }
 
         /** Returns the number of a round or restart. */

@@ -82,8 +82,11 @@ record JobState(
         return new JobState(record, places, plan, next, reports);
     }
 
-    /** Returns the number of pods that are registered. */
+    /** Returns the number of pods that are registered. One that moves may be registered on two nodes. */
     int registered() {
-        return places.values().stream().mapToInt(Set::size).sum();
+        if (record.moves().isEmpty()) {
+            return places.values().stream().mapToInt(Set::size).sum();
+        }
+        return (int) places.values().stream().flatMap(Set::stream).distinct().count();
     }
 }

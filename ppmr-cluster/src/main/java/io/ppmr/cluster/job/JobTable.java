@@ -133,6 +133,11 @@ public final class JobTable {
         return outcomes.getOrDefault(outcome, 0L);
     }
 
+    /** Returns the number of jobs. Any thread. */
+    public int size() {
+        return regular.figures().jobs();
+    }
+
     /** Returns how many jobs have missed two regular checkpoints. Any thread. */
     public int overdue() {
         return regular.figures().overdue();
@@ -205,8 +210,7 @@ public final class JobTable {
         if (question instanceof JobQuestion.Register register) {
             register(key, register, answer);
         } else if (!jobs.containsKey(key)) {
-            answer.accept(Answer.refused("there is no job " + job
-                    + " over several nodes. Remedy: run its pods with --job and --members; ppmr job list shows them"));
+            answer.accept(Answer.unknownJob(job));
         } else if (question instanceof JobQuestion.Forget) {
             forget(key, answer);
         } else if (question instanceof JobQuestion.OrderCheckpoint) {
@@ -280,8 +284,10 @@ public final class JobTable {
     }
 
     private void register(String key, JobQuestion.Register register, Consumer<Answer> answer) {
-        Optional<String> why =
-                whyInvalid(register).or(() -> regular.whyNot(register.schedule().ordered()));
+        Optional<String> why = whyInvalid(register)
+                .or(() -> register.pods().isEmpty()
+                        ? Optional.empty()
+                        : regular.whyNot(register.schedule().ordered()));
         if (why.isPresent()) {
             answer.accept(Answer.refused(why.get()));
             return;
@@ -348,7 +354,7 @@ public final class JobTable {
     }
 
     private void orderCheckpoint(String key, Consumer<Answer> answer) {
-        if (!regular.isFree(key, states())) {
+        if (!regular.isFree(jobs.get(key).state, regular.writing(states()))) {
             answer.accept(Answer.refused(regular.atOnce()
                     + " other checkpoints write to the same directory now (checkpoints_at_once). Remedy: order it"
                     + " again later"));
@@ -572,9 +578,11 @@ public final class JobTable {
     private void beginDue(long nowNs) {
         Map<String, JobState> all = states();
         regular.watch(all, nowNs);
+        List<JobState> writing = regular.writing(all);
         for (String key : regular.due(all, nowNs)) {
             Entry entry = jobs.get(key);
-            if (!entry.isWriting && entry.waiting.isEmpty() && regular.isFree(key, states())) {
+            if (!entry.isWriting && entry.waiting.isEmpty() && regular.isFree(entry.state, writing)) {
+                writing.add(entry.state);
                 orderCheckpoint(key, answer -> {
                     if (answer.refusal() != null) {
                         regular.began(key, true, surroundings.nowNs());
@@ -810,6 +818,7 @@ public final class JobTable {
             regular.forget(key);
             return;
         }
+        regular.changed(key, entry.state, state.get(), surroundings.nowNs());
         entry.state = state.get();
         entry.version = read.get().version();
         entry.sinceNs = surroundings.nowNs();

@@ -4,6 +4,7 @@ import io.ppmr.cluster.job.JobRecord.RoundOutcome;
 import io.ppmr.cluster.job.JobView.ScheduleView;
 import io.ppmr.protocol.control.CheckpointInterval;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -29,12 +30,13 @@ final class RegularCheckpoints {
     /**
      * The figures of all regular checkpoints.
      *
+     * @param jobs number of all jobs over several nodes
      * @param overdue number of jobs that have missed two intervals
      * @param oldestSeconds the age of the oldest newest set of a job with regular checkpoints, in seconds
      * @param heldSeconds the sum of the times for which checkpoints have held jobs, in seconds
      */
-    record CheckpointFigures(int overdue, double oldestSeconds, double heldSeconds) {
-        static final CheckpointFigures NONE = new CheckpointFigures(0, 0, 0);
+    record CheckpointFigures(int jobs, int overdue, double oldestSeconds, double heldSeconds) {
+        static final CheckpointFigures NONE = new CheckpointFigures(0, 0, 0, 0);
     }
 
     /** The times of a job, of this computer's clock since its start. */
@@ -98,7 +100,7 @@ final class RegularCheckpoints {
     /** Ends the term of this controller. */
     void end() {
         jobs.clear();
-        figures = new CheckpointFigures(0, 0, heldSeconds);
+        figures = new CheckpointFigures(0, 0, 0, heldSeconds);
     }
 
     private Times of(String key, long nowNs) {
@@ -148,16 +150,24 @@ final class RegularCheckpoints {
         }
     }
 
-    /** Returns true if fewer checkpoints than the operator's limit write to the directory of this job. */
-    boolean isFree(String key, Map<String, JobState> all) {
-        JobState state = all.get(key);
-        return all.entrySet().stream()
-                        .filter(other -> !other.getKey().equals(key))
-                        .filter(other -> other.getValue().record().phase() == JobPhase.CHECKPOINT
-                                || (jobs.containsKey(other.getKey()) && jobs.get(other.getKey()).isBeginning))
-                        .filter(other -> shareDirectory(state, other.getValue()))
-                        .count()
-                < budget.atOnce();
+    /** Lists the jobs whose checkpoint is under way, or is being ordered. */
+    List<JobState> writing(Map<String, JobState> all) {
+        List<JobState> writing = new ArrayList<>();
+        all.forEach((key, state) -> {
+            if (state.record().phase() == JobPhase.CHECKPOINT || (jobs.containsKey(key) && jobs.get(key).isBeginning)) {
+                writing.add(state);
+            }
+        });
+        return writing;
+    }
+
+    /**
+     * Returns true if fewer checkpoints than the operator's limit write to the directory of this job.
+     *
+     * @param writing the jobs whose checkpoint is under way, this one not among them
+     */
+    boolean isFree(JobState state, List<JobState> writing) {
+        return writing.stream().filter(other -> shareDirectory(state, other)).count() < budget.atOnce();
     }
 
     int atOnce() {
@@ -241,7 +251,7 @@ final class RegularCheckpoints {
             times.isOverdue = isOverdue;
             overdue += isOverdue ? 1 : 0;
         }
-        figures = new CheckpointFigures(overdue, oldestNs / 1e9, heldSeconds);
+        figures = new CheckpointFigures(all.size(), overdue, oldestNs / 1e9, heldSeconds);
     }
 
     private static String causeOf(JobState state) {

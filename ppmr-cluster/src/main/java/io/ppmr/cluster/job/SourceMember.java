@@ -275,7 +275,7 @@ final class SourceMember {
             // The service ends, and no pod was touched.
             checkpoint.close();
             throw e;
-        } catch (IOException | CheckpointException | RequestException e) {
+        } catch (IOException | CheckpointException | RequestException | RuntimeException e) {
             if (checkpoint != null) {
                 checkpoint.close();
             }

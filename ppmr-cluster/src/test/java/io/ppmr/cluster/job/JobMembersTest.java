@@ -1,5 +1,6 @@
 package io.ppmr.cluster.job;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -42,6 +43,8 @@ class JobMembersTest {
 
     private final List<JobQuestion> asked = new ArrayList<>();
     private JobMembers source;
+    /** True if a migration is cancelled while its begin is being noted. */
+    private boolean cancelled;
 
     private final MemberJobs pods = new MemberJobs() {
         @Override
@@ -72,10 +75,26 @@ class JobMembersTest {
         }
     };
 
+    /** Happens once, while a record is being read. */
+    @FunctionalInterface
+    private interface Happening {
+        void happen() throws IOException, RequestException;
+    }
+
+    private Happening whileReading = () -> {};
+
     private final JobReader reader = new JobReader() {
         @Override
-        public Optional<ReadRecord> read(JobName job) {
-            return Optional.of(new ReadRecord(record, 1));
+        public Optional<ReadRecord> read(JobName job) throws IOException {
+            JobRecord read = record;
+            Happening now = whileReading;
+            whileReading = () -> {};
+            try {
+                now.happen();
+            } catch (RequestException e) {
+                throw new IOException(e);
+            }
+            return Optional.of(new ReadRecord(read, 1));
         }
 
         @Override
@@ -107,6 +126,9 @@ class JobMembersTest {
                 journal,
                 question -> {
                     asked.add(question);
+                    if (cancelled) {
+                        source.endMove(JOB, Optional.empty());
+                    }
                     return answer.orElseThrow(() -> new IOException("no controller answers"));
                 });
     }
@@ -130,6 +152,57 @@ class JobMembersTest {
         source.beginMove(JOB, TO, true);
         here = Set.of();
         source.endMove(JOB, Optional.empty());
+    }
+
+    @Test
+    void shouldKeepTheNoteWhenAMigrationBeginsAndEndsWhileJobsAreRead() throws Exception {
+        source.refresh(reader);
+        answer = Optional.empty();
+        here = Set.of("p0", "p1");
+        whileReading = () -> {
+            source.beginMove(JOB, TO, true);
+            here = Set.of();
+            source.endMove(JOB, Optional.empty());
+        };
+        assertFalse(source.refresh(reader));
+        assertEquals(Map.of("p0", "10.0.0.9:7411", "p1", "10.0.0.9:7411"), answered());
+    }
+
+    @Test
+    void shouldNotRegisterPodsAsGoneWhenARecordedMigrationIsNewerThanTheRecord() throws Exception {
+        source.refresh(reader);
+        asked.clear();
+        here = Set.of("p0", "p1");
+        whileReading = () -> {
+            source.beginMove(JOB, TO, false);
+            here = Set.of();
+            source.endMove(JOB, Optional.empty());
+        };
+        assertFalse(source.refresh(reader));
+        assertTrue(asked.stream().noneMatch(JobQuestion.Register.class::isInstance), asked.toString());
+    }
+
+    @Test
+    void shouldNotMoveWhenAControllerRefusesItBeforeTheFirstRecordIsRead() {
+        answer = Optional.of(Answer.refused("pods of the job are being moved by 3 migrations"));
+        assertThrows(RequestException.class, () -> source.beginMove(JOB, TO, false));
+        answer = Optional.of(Answer.unknownJob(JOB));
+        assertDoesNotThrow(() -> source.beginMove(JOB, TO, false));
+    }
+
+    @Test
+    void shouldRegisterAgainWhenAMigrationEndsBeforeItsBeginWasNoted() throws Exception {
+        source.refresh(reader);
+        here = Set.of("p0", "p1");
+        cancelled = true;
+        assertThrows(RequestException.class, () -> source.beginMove(JOB, TO, false));
+        cancelled = false;
+        source.refresh(reader);
+        assertTrue(
+                asked.stream()
+                        .anyMatch(one -> one instanceof JobQuestion.Register register
+                                && register.pods().equals(Set.of("p0", "p1"))),
+                asked.toString());
     }
 
     @Test

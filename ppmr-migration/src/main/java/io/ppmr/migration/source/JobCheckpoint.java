@@ -262,6 +262,12 @@ public final class JobCheckpoint implements AutoCloseable {
             long endNs = System.nanoTime() + RESUME_AT_THE_END.toNanos();
             isRunning = originals.release();
             while (!isRunning && (!isInterrupted || System.nanoTime() - endNs < 0)) {
+                // The images may have filled the disk that the pods' records need. Without them there is no set.
+                try {
+                    removeImages();
+                } catch (IOException e) {
+                    LOG.warn("images of a checkpoint of job {} stay for now: {}", images.job(), e.getMessage());
+                }
                 LockSupport.parkNanos(AGAIN_NS);
                 isInterrupted |= Thread.interrupted();
                 isRunning = originals.release();
@@ -320,6 +326,13 @@ public final class JobCheckpoint implements AutoCloseable {
                         Optional.ofNullable(stopped.get(rank)))));
     }
 
+    /** Removes the images of this set. */
+    private void removeImages() throws IOException {
+        for (PodFacts pod : job.pods().values()) {
+            images.remove(order.set(), pod.specification().name());
+        }
+    }
+
     /** Removes the rest: of a checkpoint that became void, its images, too. The pods must run. */
     @Override
     public void close() {
@@ -330,9 +343,7 @@ public final class JobCheckpoint implements AutoCloseable {
         WorkDirectories.removeOrWarn(workRoot);
         try {
             if (!isWritten) {
-                for (PodFacts pod : job.pods().values()) {
-                    images.remove(order.set(), pod.specification().name());
-                }
+                removeImages();
             }
             forgetNote();
         } catch (IOException e) {

@@ -381,7 +381,7 @@ class HandshakeTest {
 
     private static byte[] transcript(int kind, long high, long low, ByteBuffer hello, byte[] targetNonce) {
         return ByteBuffer.allocate(82)
-                .put((byte) 8)
+                .put((byte) 9)
                 .put((byte) kind)
                 .putLong(high)
                 .putLong(low)

@@ -156,7 +156,7 @@ class TcpSendTest extends SendContract {
     @ParameterizedTest
     @CsvSource({
         "order, chunk 1 instead of 0",
-        "version, uses version 9",
+        "version, uses version 99",
         "type, frame RELEASE of 48 bytes instead of a chunk",
         "length, frame CHUNK of 64 bytes instead of a chunk",
         "slot, slot 16 is not granted",
@@ -167,7 +167,7 @@ class TcpSendTest extends SendContract {
         ByteBuffer bytes = frames(100, what.equals("order") ? 1 : 0);
         UnsafeBuffer view = new UnsafeBuffer(bytes);
         switch (what) {
-            case "version" -> view.putByte(4, (byte) 9);
+            case "version" -> view.putByte(4, (byte) 99);
             case "type" -> view.putByte(5, (byte) FrameType.RELEASE.code());
             case "length" -> view.putInt(0, 64);
             case "slot" -> ChunkFrame.encode(view, 0, ATTEMPT, 1, 0, 100, 0, 2, CHUNKS, 0);
