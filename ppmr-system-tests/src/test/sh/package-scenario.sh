@@ -91,9 +91,16 @@ start() {
     done
     wrong "the target is not ready: $(cat "$1")"
 }
+# Prints the names of the service's open files. One that is closed in the meantime has none.
+open_files() {
+    local fd
+    for fd in "/proc/$service/fd/"*; do
+        readlink "$fd" || true
+    done
+}
 start target-old.log
-readlink "/proc/$service/fd/"* | grep "^/var/lib/ppmr/running/$old/" >/dev/null || wrong "the target does not run out of its copy"
-if readlink "/proc/$service/fd/"* | grep "^/usr/lib/ppmr/" >/dev/null ; then wrong "the target has files of the package open"; fi
+open_files | grep "^/var/lib/ppmr/running/$old/" >/dev/null || wrong "the target does not run out of its copy"
+if open_files | grep "^/usr/lib/ppmr/" >/dev/null ; then wrong "the target has files of the package open"; fi
 [ "$(stat -c %i "/usr/lib/ppmr/$old/ppmr")" = "$(stat -c %i "/var/lib/ppmr/running/$old/ppmr")" ] || echo "(copied: another file system)"
 
 step "upgrade to $new while it runs"
@@ -111,7 +118,7 @@ grep -q "^version $new is installed, and waits" status.txt || wrong "status does
 ppmr doctor --config /etc/ppmr/target.toml >doctor.txt || true
 grep -q "version .*and $new is installed" doctor.txt || wrong "doctor does not name the version that waits: $(cat doctor.txt)"
 ls "/var/lib/ppmr/running/$old/lib" | grep '^ppmr-daemon' >/dev/null || wrong "the copy is gone"
-if readlink "/proc/$service/fd/"* | grep -E "^/usr/lib/ppmr/|deleted"; then wrong "the target has files of a package open"; fi
+if open_files | grep -E "^/usr/lib/ppmr/|deleted"; then wrong "the target has files of a package open"; fi
 
 step "a removal is refused while a service runs"
 refused "a service runs out of /var/lib/ppmr/running/$old" dpkg -r ppmr
