@@ -1,5 +1,5 @@
 #!/bin/sh
-# ppmr pod agent --inside: for mpirun or mpiexec in a pod, in the place of ssh. It leaves its words (the options of ssh,
+# ppmr pod agent --inside: for mpirun or mpiexec in a pod, in the place of ssh. It leaves its arguments (the options of ssh,
 # a host, a command) in the pod's /tmp. "ppmr pod agent --serve POD --pods FILE", outside of the pod, starts the command
 # in the pod of that host, and answers with an exit code. After that nothing crosses the border of the pod.
 #
@@ -35,7 +35,7 @@ printf '%s\000' "$@" >"$box/$name.new" && mv "$box/$name.new" "$box/$name.words"
 trap 'rm -f "$box/$name".*' EXIT
 trap 'exit 143' TERM INT HUP
 
-# Five looks a second. Counted, since the clock of a pod goes on while the pod is held.
+# It looks five times a second. The looks are counted, since the clock of a pod goes on while the pod is held.
 looks=0 silent=0 served=0 last=$(alive)
 while :; do
     for answer in "$box/$name".done-*; do

@@ -118,10 +118,8 @@ class RestartImagesTest {
         }
     }
 
-    /** The services of all nodes, which share the directory. Each question and each answer has one frame. */
-    private final class SharedDirectory implements QueriedCluster {
-        private final Map<ClusterMessage.AskJobs, String> answers = new HashMap<>();
-
+    /** A cluster in which no node is off, and no pod runs. */
+    private abstract static class IdleCluster implements QueriedCluster {
         @Override
         public Map<String, Set<String>> present() {
             return Map.of();
@@ -141,6 +139,11 @@ class RestartImagesTest {
         public boolean isOff(String host) {
             return false;
         }
+    }
+
+    /** The services of all nodes, which share the directory. Each question and each answer has one frame. */
+    private final class SharedDirectory extends IdleCluster {
+        private final Map<ClusterMessage.AskJobs, String> answers = new HashMap<>();
 
         @Override
         public JobQuestion.Answer ask(String host, String role, JobQuestion question) throws IOException {
@@ -191,27 +194,7 @@ class RestartImagesTest {
 
     @Test
     void shouldBeRefusedWhenANodeNeverSendsItsLastPage() throws Exception {
-        QueriedCluster endless = new QueriedCluster() {
-            @Override
-            public Map<String, Set<String>> present() {
-                return Map.of();
-            }
-
-            @Override
-            public Optional<String> findHostAt(String address) {
-                return Optional.empty();
-            }
-
-            @Override
-            public Executor workers() {
-                return Runnable::run;
-            }
-
-            @Override
-            public boolean isOff(String host) {
-                return false;
-            }
-
+        QueriedCluster endless = new IdleCluster() {
             @Override
             public JobQuestion.Answer ask(String host, String role, JobQuestion question) {
                 return JobQuestion.Answer.parse("{\"pods\":{\"p1\":\"d n1\"},\"next\":\"p1\"}")
