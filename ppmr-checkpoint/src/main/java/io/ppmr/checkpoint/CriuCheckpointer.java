@@ -912,15 +912,9 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             }
             List<ProcessIdentity> found = new ArrayList<>();
             for (ProcessIdentity member : namespace.get().members(now)) {
-                try {
-                    if (numbers.contains(Integer.toString(kit.table().pidInside(member)))) {
-                        found.add(member);
-                    }
-                } catch (CheckpointException e) {
-                    // They end as soon as the copy is whole.
-                    if (kit.table().isAlive(member)) {
-                        throw e;
-                    }
+                // They end as soon as the copy is whole.
+                Optional<Integer> pid = kit.table().findPidInside(member);
+                if (pid.isEmpty() || numbers.contains(Integer.toString(pid.get()))) {
                     found.add(member);
                 }
             }

@@ -157,12 +157,20 @@ public final class ProcessTable {
      * only for processes in this service's own namespace.
      */
     public int pidInside(ProcessIdentity process) throws CheckpointException {
+        return findPidInside(process).orElseThrow(() -> new CheckpointException("PID " + process.pid() + " is gone"));
+    }
+
+    /**
+     * Returns what {@link #pidInside} returns, or empty if the process is gone. Processes that were found by a scan may
+     * end after it.
+     */
+    public Optional<Integer> findPidInside(ProcessIdentity process) throws CheckpointException {
         Optional<String> pids = status(process, "NSpid");
         if (pids.isPresent()) {
-            return innermost(pids.get());
+            return Optional.of(innermost(pids.get()));
         }
         if (!isAlive(process)) {
-            throw new CheckpointException("PID " + process.pid() + " is gone");
+            return Optional.empty();
         }
         if (process.pidNamespace() != ownPidNamespace) {
             throw new CheckpointException("PID " + process.pid() + " lives in another PID namespace than this service,"
@@ -170,7 +178,7 @@ public final class ProcessTable {
                     + KernelFeatures.here().describeMissing(Feature.NSPID)
                     + ". Remedy: run the job, and the service, in the node's own PID namespace");
         }
-        return process.pid();
+        return Optional.of(process.pid());
     }
 
     /** Returns true if the process lives and is the init of its PID namespace. */

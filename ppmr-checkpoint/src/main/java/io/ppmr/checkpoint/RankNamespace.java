@@ -141,6 +141,19 @@ record RankNamespace(ProcessIdentity init) {
                 .toList();
     }
 
+    /**
+     * Returns the member with this PID inside the namespace. Other members may have ended after the scan, as a program
+     * that fills the copy does when the copy is whole.
+     */
+    Optional<ProcessIdentity> member(ProcessTable table, int pid, ProcessSnapshot now) throws CheckpointException {
+        for (ProcessIdentity process : members(now)) {
+            if (table.findPidInside(process).filter(inside -> inside == pid).isPresent()) {
+                return Optional.of(process);
+            }
+        }
+        return Optional.empty();
+    }
+
     /** Ends the namespace. The kernel kills all processes in a namespace whose init dies. */
     void end(ProcessTable table, SignalSender signals, Duration limit) throws CheckpointException {
         signals.send(Signal.KILL, init);

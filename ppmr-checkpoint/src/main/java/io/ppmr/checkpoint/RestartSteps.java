@@ -117,15 +117,7 @@ abstract class RestartSteps implements RankCommand.Steps {
      * @param pid its PID inside the namespace, if there is one
      */
     final Optional<ProcessIdentity> root(int pid, ProcessSnapshot now) throws CheckpointException {
-        if (namespace.isEmpty()) {
-            return kit.table().find(pid);
-        }
-        for (ProcessIdentity process : namespace.get().members(now)) {
-            if (kit.table().pidInside(process) == pid) {
-                return Optional.of(process);
-            }
-        }
-        return Optional.empty();
+        return namespace.isEmpty() ? kit.table().find(pid) : namespace.get().member(kit.table(), pid, now);
     }
 
     /**

@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -125,6 +126,23 @@ class RankInitIT {
         mounts.add(late);
         String seen = inside(init, "mountpoint -q " + late + " && echo yes || echo no");
         assertEquals(shared ? "yes" : "no", seen);
+    }
+
+    @Test
+    void shouldFindAMemberWhenAnotherHasEndedAfterTheScan() throws Exception {
+        ProcessIdentity init = start();
+        inside(init, "for i in 1 2; do setsid sleep 100 > /dev/null 2>&1 < /dev/null & done");
+        RankNamespace namespace = new RankNamespace(init);
+        ProcessSnapshot before = fixture.table.snapshot();
+        ProcessIdentity ended = namespace.members(before).get(0);
+        ProcessIdentity living = namespace.members(before).get(1);
+        int endedInside = fixture.table.pidInside(ended);
+        int livingInside = fixture.table.pidInside(living);
+        fixture.signals.send(SignalSender.Signal.KILL, ended);
+        assertTrue(Polling.until(SOON, () -> !fixture.table.isAlive(ended)));
+        assertEquals(Optional.of(living), namespace.member(fixture.table, livingInside, before));
+        assertEquals(Optional.empty(), namespace.member(fixture.table, endedInside, before));
+        namespace.end(fixture.table, fixture.signals, SOON);
     }
 
     @Test

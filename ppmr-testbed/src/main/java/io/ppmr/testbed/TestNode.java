@@ -23,8 +23,6 @@ import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * An isolated node on this machine. It has PIDs, mounts, network, host name and IPC of its own (unshare(1)). It also
@@ -36,7 +34,6 @@ import org.slf4j.LoggerFactory;
  * <p>It needs root. Its owner closes it. Until then, any thread may call the other methods.
  */
 public final class TestNode implements AutoCloseable {
-    private static final Logger LOG = LoggerFactory.getLogger(TestNode.class);
     private static final Duration START_LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final Duration END_LIMIT = Patience.of(Duration.ofSeconds(60));
 
@@ -313,14 +310,14 @@ public final class TestNode implements AutoCloseable {
         run(START_LIMIT, all.toArray(String[]::new));
         int pid = Integer.parseInt(Files.readString(pidFile).strip());
         ProcessTable table = new ProcessTable();
-        for (ProcessIdentity process : table.inNamespace(init.pidNamespace())) {
-            try {
-                if (table.pidInside(process) == pid) {
+        try {
+            for (ProcessIdentity process : table.inNamespace(init.pidNamespace())) {
+                if (table.findPidInside(process).filter(inside -> inside == pid).isPresent()) {
                     return process;
                 }
-            } catch (CheckpointException e) {
-                LOG.debug("a process of {} has just ended", name, e);
             }
+        } catch (CheckpointException e) {
+            throw new IOException(name + ": " + e.getMessage(), e);
         }
         throw new IOException("in " + name + " ended at once: " + String.join(" ", words));
     }

@@ -288,13 +288,7 @@ public final class FileComparison {
     }
 
     private void addPid(ProcessIdentity process) throws CheckpointException {
-        try {
-            pids.add(Integer.toString(processes.pidInside(process)));
-        } catch (CheckpointException e) {
-            if (processes.isAlive(process)) {
-                throw e;
-            }
-        }
+        processes.findPidInside(process).ifPresent(pid -> pids.add(Integer.toString(pid)));
     }
 
     private void read(int rank, ProcessIdentity process) throws IOException, CheckpointException, InterruptedException {

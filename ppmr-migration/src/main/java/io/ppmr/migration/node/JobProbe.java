@@ -61,11 +61,7 @@ public final class JobProbe {
                 try {
                     residentBytes += residentBytes(proc) + unnamed.bytes(process);
                     if (pids.size() < MAX_PIDS) {
-                        pids.add(processes.pidInside(process));
-                    }
-                } catch (CheckpointException e) {
-                    if (processes.isAlive(process)) {
-                        throw e;
+                        processes.findPidInside(process).ifPresent(pids::add);
                     }
                 } catch (IOException e) {
                     if (!ProcFiles.meansGone(e) && processes.isAlive(process)) {
