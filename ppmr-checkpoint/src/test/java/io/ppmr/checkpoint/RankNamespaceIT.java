@@ -116,6 +116,8 @@ class RankNamespaceIT {
     @Test
     void shouldEndAsTheCommandEndsWhenItIsEntered() throws Exception {
         RankNamespace namespace = made();
+        // Without a member, the init may end after any of the commands.
+        member(namespace, "sleep", "60");
         assertEquals(
                 "in " + fixture.base,
                 inside(namespace, "sh", "-c", "echo in $PWD").output());

@@ -40,6 +40,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 class PreCopyIT {
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final long STAGING_BYTES = 1 << 30;
+    private static final int MOST_TRIES = 5;
     /** Copies of an ordinary user's jobs are filled behind the decision. */
     private static final JobUser USER = new JobUser(41_377, 41_377);
 
@@ -196,37 +197,70 @@ class PreCopyIT {
     @ValueSource(strings = {"ppmr-pages source", "ppmr-pages target"})
     void shouldStreamTheJobToTheSameTargetWhenAToolIsKilledWhileMemoryIsCopied(String words) throws Exception {
         Checkpointer criu = CriuJob.criu(PagePolicy.PRECOPIED);
-        try (ServicePair pair = new ServicePair(directory, options(criu));
-                CriuJob job = start(6, 200, 50)) {
-            CompletableFuture<MigrationReport> moved = move(job, pair, criu, new Cancellation());
-            Command.of(List.of("kill", "-KILL", Long.toString(awaitTool(words))))
-                    .run(LIMIT);
-            MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
-            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
-            assertTrue(
-                    report.pages().startsWith("streamed: ") && report.pages().contains("an earlier attempt failed"),
-                    report.pages());
-            requireRight(job, report.ranks().get(0).pids().get(0));
+        for (int tries = 1; ; tries++) {
+            try (ServicePair pair =
+                            new ServicePair(Files.createDirectory(directory.resolve("try-" + tries)), options(criu));
+                    CriuJob job = start(6 + tries, 200, 50)) {
+                CompletableFuture<MigrationReport> moved = move(job, pair, criu, new Cancellation());
+                boolean isKilled = killTool(words, moved);
+                MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
+                assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+                requireRight(job, report.ranks().get(0).pids().get(0));
+                // A tool that runs for a moment only may not be seen.
+                if (isKilled) {
+                    assertTrue(
+                            report.pages().startsWith("streamed: ")
+                                    && report.pages().contains("an earlier attempt failed"),
+                            report.pages());
+                    return;
+                }
+                assertTrue(tries < MOST_TRIES, words + " was not seen in " + tries + " migrations");
+            }
         }
+    }
+
+    /** Kills the tool when it runs. Returns false if the migration ended before. */
+    private boolean killTool(String words, CompletableFuture<MigrationReport> moved) throws Exception {
+        Optional<Long> tool = Optional.empty();
+        while (tool.isEmpty() && !moved.isDone()) {
+            tool = tool(words);
+            LockSupport.parkNanos(2_000_000);
+        }
+        return tool.isPresent()
+                && Command.of(List.of("kill", "-KILL", Long.toString(tool.get())))
+                                .run(LIMIT)
+                                .exitCode()
+                        == 0;
     }
 
     /** A process that was forked from the filling one, and keeps its memory, would have it a second time. */
     @Test
     void shouldHoldTheStoreOnceWhileTheCopyIsFilled() throws Exception {
         Checkpointer criu = CriuJob.criu(PagePolicy.PRECOPIED);
-        try (ServicePair pair = new ServicePair(directory, options(criu));
-                // A third process may just have been forked when the job is stopped. Staging has room for that.
-                CriuJob job = start(10, 120, 50)) {
-            CompletableFuture<MigrationReport> moved = move(job, pair, criu, new Cancellation());
-            long mostKib = 0;
-            while (!moved.isDone()) {
-                mostKib = Math.max(mostKib, holderKib());
-                LockSupport.parkNanos(2_000_000);
+        for (int tries = 1; ; tries++) {
+            try (ServicePair pair =
+                            new ServicePair(Files.createDirectory(directory.resolve("try-" + tries)), options(criu));
+                    // A third process may just have been forked when the job is stopped. Staging has room for that.
+                    CriuJob job = start(10 + tries, 120, 50)) {
+                CompletableFuture<MigrationReport> moved = move(job, pair, criu, new Cancellation());
+                long mostKib = 0;
+                while (!moved.isDone()) {
+                    mostKib = Math.max(mostKib, holderKib());
+                    LockSupport.parkNanos(2_000_000);
+                }
+                MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
+                assertTrue(mostKib < 32 << 10, "the holder had " + mostKib + " KiB");
+                if (report.outcome() == Outcome.COMMITTED) {
+                    requireRight(job, report.ranks().get(0).pids().get(0));
+                } else {
+                    // On a slow machine a job may write, and fork, more than there is room for.
+                    assertTrue(report.reason().contains("memory have arrived"), report.reason());
+                }
+                if (mostKib > 0 && report.outcome() == Outcome.COMMITTED) {
+                    return;
+                }
+                assertTrue(tries < MOST_TRIES, "the holder was not seen in " + tries + " migrations");
             }
-            MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
-            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
-            assertTrue(mostKib > 0 && mostKib < 32 << 10, "the holder had " + mostKib + " KiB");
-            requireRight(job, report.ranks().get(0).pids().get(0));
         }
     }
 
