@@ -170,7 +170,7 @@ static int mend(int pid, int descriptor, unsigned long inode, int fd)
 }
 
 /* Skips processes and sockets that ended during the scan. */
-static int each_socket_of(int pid, use_of_socket *use)
+static int each_socket_of(int pid, use_of_socket *use, bool once)
 {
     char path[64];
     int done = 0;
@@ -191,7 +191,7 @@ static int each_socket_of(int pid, use_of_socket *use)
         if (length <= 0)
             continue;
         target[length] = '\0';
-        if (sscanf(target, "socket:[%lu]", &inode) != 1 || !is_new(inode))
+        if (sscanf(target, "socket:[%lu]", &inode) != 1 || (once && !is_new(inode)))
             continue;
         int descriptor = atoi(entry->d_name);
         int fd = (int)syscall(SYS_pidfd_getfd, process, descriptor, 0);
@@ -208,7 +208,8 @@ static int each_socket_of(int pid, use_of_socket *use)
     return done;
 }
 
-static int each_socket(unsigned long namespace, use_of_socket *use)
+/* With once, a socket that has several descriptors is used once, and there may be MAX_SOCKETS of them. */
+static int each_socket(unsigned long namespace, use_of_socket *use, bool once)
 {
     int done = 0;
     DIR *proc = opendir("/proc");
@@ -222,7 +223,7 @@ static int each_socket(unsigned long namespace, use_of_socket *use)
             continue;
         snprintf(path, sizeof path, "/proc/%d/ns/net", pid);
         if (stat(path, &status) == 0 && status.st_ino == namespace)
-            done += each_socket_of(pid, use);
+            done += each_socket_of(pid, use, once);
     }
     closedir(proc);
     return done;
@@ -460,11 +461,11 @@ static void announce(const char *interface, char **addresses, int count)
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "look") == 0) {
-        each_socket(strtoul(argv[2], NULL, 10), show);
+        each_socket(strtoul(argv[2], NULL, 10), show, true);
     } else if (argc == 3 && strcmp(argv[1], "connections") == 0) {
-        each_socket(strtoul(argv[2], NULL, 10), show_connection);
+        each_socket(strtoul(argv[2], NULL, 10), show_connection, true);
     } else if (argc == 3 && strcmp(argv[1], "mend") == 0) {
-        printf("%d\n", each_socket(strtoul(argv[2], NULL, 10), mend));
+        printf("%d\n", each_socket(strtoul(argv[2], NULL, 10), mend, false));
     } else if (argc >= 5 && strcmp(argv[1], "query") == 0) {
         query(argv[2], strtol(argv[3], NULL, 10), argv + 4, argc - 4);
     } else if (argc == 3 && strcmp(argv[1], "wait") == 0) {

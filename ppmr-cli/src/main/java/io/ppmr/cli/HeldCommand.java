@@ -5,6 +5,8 @@ import io.ppmr.daemon.config.ServiceConfig;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.part.ServicePart.Side;
 import io.ppmr.daemon.service.ExitCode;
+import io.ppmr.migration.source.JobCheckpoint;
+import io.ppmr.migration.target.JobRestarts;
 import io.ppmr.transaction.journal.MappedJournal;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -26,6 +28,7 @@ import picocli.CommandLine.Spec;
         name = "held",
         description = {
             "Shows the migrations of this node that are not over, and the command that ends each.",
+            "Also shows pods that a checkpoint, or a restart of a job over several nodes, holds.",
             "It reads the journals, so no service needs to run. Exit code 4: there is one."
         },
         mixinStandardHelpOptions = true)
@@ -65,10 +68,11 @@ final class HeldCommand implements Callable<Integer> {
         }
         PrintWriter out = spec.commandLine().getOut();
         open.forEach(one -> print(one, out));
-        if (open.isEmpty()) {
+        boolean isPodHeld = printPods(read, out);
+        if (open.isEmpty() && !isPodHeld) {
             out.println("no migration is open");
         }
-        return (open.isEmpty() ? ExitCode.OK : ExitCode.REFUSED).number();
+        return (open.isEmpty() && !isPodHeld ? ExitCode.OK : ExitCode.REFUSED).number();
     }
 
     private static void collect(Path folder, Optional<Path> config, Set<Path> read, List<OpenOne> open)
@@ -81,6 +85,25 @@ final class HeldCommand implements Callable<Integer> {
                 }
             });
         }
+    }
+
+    /** Shows pods that a checkpoint or a restart of a job over several nodes holds. */
+    private static boolean printPods(Set<Path> journals, PrintWriter out) throws IOException {
+        boolean isHeld = false;
+        for (Path journal : journals) {
+            Path folder = journal.getParent();
+            for (String job : JobCheckpoint.heldIn(folder)) {
+                out.println("pods of job " + job + " are held for a checkpoint, by " + folder);
+                out.println("  -> let its source continue them, or start it: systemctl start ppmr-source");
+                isHeld = true;
+            }
+            for (String move : JobRestarts.releasingIn(folder)) {
+                out.println("pods of " + move + " are being released, by " + folder);
+                out.println("  -> let its target continue them, or start it: systemctl start ppmr-target");
+                isHeld = true;
+            }
+        }
+        return isHeld;
     }
 
     private static void print(OpenOne one, PrintWriter out) {

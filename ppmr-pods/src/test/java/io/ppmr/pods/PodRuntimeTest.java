@@ -12,6 +12,7 @@ import io.ppmr.linux.Command;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.protocol.control.PodAddresses;
 import io.ppmr.protocol.control.PodSpecification;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -113,6 +114,23 @@ class PodRuntimeTest {
             runtime.forgetNetwork(folder);
         }
         assertFalse(Files.exists(file));
+    }
+
+    /** The processes of a pod stay held until its sockets are reset. */
+    @Test
+    void shouldResetTheSocketsOfANetworkHoweverManyItHas() throws Exception {
+        String sockets = "for (1 .. 70) { next if fork; socket(my $s, 1, 1, 0) && push(@all, $s) || die for 1 .. 950;"
+                + " print qq(.); sleep 100; exit } sleep 100";
+        Process many = new ProcessBuilder("nsenter", "--net=" + networkFile(), "perl", "-e", "$| = 1; " + sockets)
+                .redirectErrorStream(true)
+                .start();
+        try {
+            assertEquals(".".repeat(70), new String(many.getInputStream().readNBytes(70), StandardCharsets.US_ASCII));
+            assertDoesNotThrow(() -> runtime.resetTcpTimers(PodRuntime.number(networkFile())));
+        } finally {
+            many.descendants().forEach(ProcessHandle::destroyForcibly);
+            many.destroyForcibly().waitFor();
+        }
     }
 
     @Test

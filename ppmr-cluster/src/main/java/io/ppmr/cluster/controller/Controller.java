@@ -2,8 +2,6 @@ package io.ppmr.cluster.controller;
 
 import com.fasterxml.jackson.core.JacksonException;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import io.ppmr.cluster.job.JobKey;
-import io.ppmr.cluster.job.JobQuestion;
 import io.ppmr.cluster.job.JobRecords;
 import io.ppmr.cluster.job.JobTable;
 import io.ppmr.cluster.message.ClusterMessage;
@@ -18,7 +16,6 @@ import io.ppmr.linux.BootClock;
 import io.ppmr.linux.HostPort;
 import io.ppmr.linux.LogContext;
 import io.ppmr.linux.RareLog;
-import io.ppmr.migration.RequestException;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.tcp.Connector;
@@ -27,21 +24,16 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
-import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
@@ -62,13 +54,6 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     /** After a pause services need so much longer than their time-out until they have a session again. */
     private static final Duration GRACE_MARGIN = Duration.ofSeconds(10);
 
-    private static final Duration ANSWER_LIMIT = Duration.ofSeconds(2);
-    /** The time for a change of a job, which the ensemble must take. */
-    private static final Duration JOB_LIMIT = Duration.ofSeconds(6);
-    /** The time for a service's answer about pods and images. */
-    private static final Duration SERVICE_LIMIT = Duration.ofSeconds(5);
-    /** The time for the plan of a restart, for which services are asked. */
-    private static final Duration RESTART_LIMIT = Duration.ofSeconds(30);
     /** The nodes of one answer; they must fit a frame. */
     private static final int NODES_A_MESSAGE = 100;
     /** More changes at once are one line of the log. */
@@ -90,7 +75,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     /** The answer to joining services: the cluster's name, the servers, the users of controllers, and TLS. */
     public record Entrance(String clusterId, List<String> servers, List<String> controllers, boolean tls) {}
 
-    private final BlockingQueue<Runnable> tasks = new LinkedBlockingQueue<>();
+    private final ControllerTasks tasks = new ControllerTasks();
     private final ExecutorService workers =
             Executors.newCachedThreadPool(task -> LogContext.thread(task, "ppmr-controller-worker"));
     private final List<NodeAct.Probe> dueProbes = new ArrayList<>();
@@ -100,7 +85,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     private final SpareChoice spares = new SpareChoice(random);
     private final NodeTable table;
     private final JobTable jobs;
-    private final JobAddresses addresses;
+    private final JobAnswers jobAnswers;
     private final ControllerSettings settings;
     private final Prober prober;
     private final Thread thread;
@@ -118,8 +103,8 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         this.settings = settings;
         this.prober = new Prober(settings.probeLimit());
         this.table = new NodeTable(random, settings.session().plus(GRACE_MARGIN));
-        this.jobs = new JobTable(settings.jobs(), new JobSurroundings(), random);
-        this.addresses = new JobAddresses(jobs::nodesInCheckpoint, new JobSurroundings(), workers);
+        this.jobAnswers = new JobAnswers(settings, table, tasks, workers, random, () -> active);
+        this.jobs = jobAnswers.jobs();
         this.thread = LogContext.thread(this::run, "ppmr-controller");
     }
 
@@ -137,7 +122,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         while (!ended) {
             try {
                 long waitNs = Math.max(0, nextTickNs - BootClock.nowNs());
-                Runnable task = tasks.poll(waitNs, TimeUnit.NANOSECONDS);
+                Runnable task = tasks.poll(waitNs);
                 long nowNs = BootClock.nowNs();
                 // Before the task: it may report ends of sessions that this pause caused.
                 if (nowNs - lastNs > PAUSE.toNanos()) {
@@ -327,8 +312,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
             if (!isActive) {
                 LOG.warn("this controller is no longer the active one");
                 store.stopWatching();
-                jobs.end();
-                addresses.clear();
+                jobAnswers.end();
                 return;
             }
             LOG.info("this controller is the active one");
@@ -387,157 +371,13 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                         new ClusterMessage.Spares(spares.choose(find.needs(), table.targets(), BootClock.nowNs())));
             }
             if (question instanceof ClusterMessage.AskJobs ask) {
-                return answer(ask);
+                return isActive() ? jobAnswers.answer(ask) : whenActive(() -> new ClusterMessage.NotActive(""));
             }
             return new ClusterMessage.QuestionRefused(
                     "a controller does not answer " + question.getClass().getSimpleName());
         } catch (IOException e) {
             return new ClusterMessage.QuestionRefused(String.valueOf(e.getMessage()));
         }
-    }
-
-    /** The table and the services, for jobs over several nodes. */
-    private final class JobSurroundings implements JobTable.Surroundings, QueriedCluster {
-        @Override
-        public Executor workers() {
-            return workers;
-        }
-
-        @Override
-        public void onThread(Runnable result) {
-            tasks.add(result);
-        }
-
-        @Override
-        public boolean isUp(String host) {
-            return table.isServed(host, "source") || table.status(host).equals(Optional.of(NodeStatus.UP));
-        }
-
-        @Override
-        public boolean isTurnedOff(String host) {
-            return table.status(host).equals(Optional.of(NodeStatus.OFF));
-        }
-
-        @Override
-        public Optional<String> hostAt(String address) {
-            return table.hostAt(address);
-        }
-
-        @Override
-        public Optional<String> findHostAt(String address) throws IOException, InterruptedException {
-            return Controller.this.onThread(() -> hostAt(address));
-        }
-
-        @Override
-        public Map<String, Set<String>> present() throws IOException, InterruptedException {
-            return Controller.this.onThread(table::present);
-        }
-
-        @Override
-        public long nowNs() {
-            return BootClock.nowNs();
-        }
-
-        @Override
-        public boolean isOff(String host) throws IOException, InterruptedException {
-            return Controller.this.onThread(() -> isTurnedOff(host));
-        }
-
-        @Override
-        public JobQuestion.Answer ask(String host, String role, JobQuestion question)
-                throws IOException, InterruptedException {
-            Optional<HostPort> address =
-                    Controller.this.onThread(() -> table.questions(host, role)).flatMap(HostPort::parse);
-            if (address.isEmpty()) {
-                throw new IOException("its " + role + " has no session in the cluster");
-            }
-            Message answer = new Connector(address.get().lookUp(), settings.key(), SERVICE_LIMIT)
-                    .request(
-                            () -> new ClusterMessage.AskJobs(question.kind(), question.text()),
-                            ClusterMessage::read,
-                            SERVICE_LIMIT);
-            if (answer instanceof ClusterMessage.QuestionRefused refused) {
-                return JobQuestion.Answer.refused(refused.reason());
-            }
-            return Optional.of(answer)
-                    .filter(ClusterMessage.JobsAnswer.class::isInstance)
-                    .flatMap(found -> JobQuestion.Answer.parse(((ClusterMessage.JobsAnswer) found).text()))
-                    .orElseThrow(() -> new IOException("its " + role + " gave an answer of another form"));
-        }
-    }
-
-    private ClusterMessage answer(ClusterMessage.AskJobs ask) throws IOException, InterruptedException {
-        Optional<JobQuestion> question = JobQuestion.parse(ask.kind(), ask.text());
-        if (question.isEmpty()) {
-            return new ClusterMessage.QuestionRefused("a question about jobs has an invalid form");
-        }
-        if (!active || !known) {
-            return whenActive(() -> new ClusterMessage.NotActive(""));
-        }
-        CompletableFuture<JobQuestion.Answer> result = new CompletableFuture<>();
-        tasks.add(() -> {
-            if (!active) {
-                result.complete(JobQuestion.Answer.refused("this controller is no longer the active one: try again"));
-            } else if (question.get() instanceof JobQuestion.OrderRestart order) {
-                orderRestart(order, result);
-            } else if (question.get() instanceof JobQuestion.FindForeign find) {
-                addresses.find(find, result::complete);
-            } else {
-                jobs.ask(question.get(), result::complete);
-            }
-        });
-        try {
-            Duration limit = question.get() instanceof JobQuestion.OrderRestart ? RESTART_LIMIT : JOB_LIMIT;
-            return new ClusterMessage.JobsAnswer(
-                    result.get(limit.toNanos(), TimeUnit.NANOSECONDS).text());
-        } catch (TimeoutException e) {
-            result.complete(JobQuestion.Answer.refused("the time is over"));
-            throw new IOException("the ensemble, or a service, is slow: try again", e);
-        } catch (ExecutionException e) {
-            throw new IOException("a defect in the controller: " + e.getCause(), e);
-        }
-    }
-
-    /** Makes the plan on a worker, since services are asked for it. */
-    private void orderRestart(JobQuestion.OrderRestart order, CompletableFuture<JobQuestion.Answer> result) {
-        boolean isSound = order.job() != null
-                && JobKey.isName(order.job().name())
-                && order.hosts() != null
-                && order.hosts().stream().allMatch(JobKey::isHost)
-                && JobKey.isHost(order.here())
-                && Set.copyOf(order.hosts()).size() == order.hosts().size()
-                && order.awayOff() != null
-                && order.awayOff().stream().allMatch(Objects::nonNull)
-                && order.awayOff().size() <= NodeTable.MOST_NODES;
-        String set = order.set() == null ? "" : order.set();
-        Optional<JobTable.RestartFacts> facts = isSound ? jobs.facts(JobKey.of(order.job()), set) : Optional.empty();
-        if (facts.isEmpty()) {
-            result.complete(JobQuestion.Answer.refused(
-                    "there is no such job over several nodes, or a node is named twice or wrongly. Remedy: ppmr job"
-                            + " list shows the jobs"));
-            return;
-        }
-        workers.execute(() -> {
-            try {
-                Map<String, Set<String>> plan = new RestartPlan(
-                                order.job(), facts.get(), new JobSurroundings(), new HashSet<>(order.awayOff()))
-                        .make(order.hosts(), order.here());
-                tasks.add(() -> {
-                    // A plan whose user no longer waits is not carried out.
-                    if (!result.isDone()) {
-                        jobs.restart(JobKey.of(order.job()), facts.get(), plan, result::complete);
-                    }
-                });
-            } catch (RequestException | IOException e) {
-                result.complete(JobQuestion.Answer.refused(String.valueOf(e.getMessage())));
-            } catch (RuntimeException e) {
-                LOG.error("a defect in the plan of a restart", e);
-                result.complete(JobQuestion.Answer.refused("a defect in the controller: " + e));
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-                result.complete(JobQuestion.Answer.refused("this controller ends: try again"));
-            }
-        });
     }
 
     private ClusterMessage whenActive(Supplier<ClusterMessage> answer) throws IOException, InterruptedException {
@@ -547,25 +387,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         if (!known) {
             return new ClusterMessage.NotActive("");
         }
-        return onThread(answer);
-    }
-
-    private <T> T onThread(Supplier<T> work) throws IOException, InterruptedException {
-        CompletableFuture<T> result = new CompletableFuture<>();
-        tasks.add(() -> {
-            try {
-                result.complete(work.get());
-            } catch (RuntimeException e) {
-                result.completeExceptionally(e);
-            }
-        });
-        try {
-            return result.get(ANSWER_LIMIT.toNanos(), TimeUnit.NANOSECONDS);
-        } catch (TimeoutException e) {
-            throw new IOException("the controller is busy: try again", e);
-        } catch (ExecutionException e) {
-            throw new IOException("a defect in the controller: " + e.getCause(), e);
-        }
+        return tasks.call(answer);
     }
 
     private ClusterMessage nodes(ClusterMessage.ListNodes list) {
@@ -624,7 +446,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
             return Optional.of("this controller is not the active one"
                     + store.active().map(other -> "; " + other + " is").orElse("") + ". Remedy: use that one's socket");
         }
-        return onThread(() -> isActive()
+        return tasks.call(() -> isActive()
                 ? act.get()
                 : Optional.of("this controller is no longer the active one. Remedy: use the active one's socket"));
     }

@@ -42,6 +42,9 @@ public final class JobMembers {
     private static final Logger LOG = LoggerFactory.getLogger(JobMembers.class);
     private static final Comparator<JobName> BY_KEY = Comparator.comparing(JobKey::of);
     /** A checkpoint that is void ends within the time that its dumps need to end. */
+    /** The time for an answer of a directory of checkpoints. A controller waits a little longer for this node's. */
+    private static final Duration READ_LIMIT = Duration.ofSeconds(4);
+
     private static final Duration VOID_LIMIT = Duration.ofSeconds(40);
 
     private static final long MASK = 0xffffffffL;
@@ -67,6 +70,8 @@ public final class JobMembers {
         private static final MoveEnd UNKNOWN = new MoveEnd(true, "");
     }
 
+    private final DirectoryCalls reads = new DirectoryCalls("ppmr-job-images");
+    private final DirectoryCalls removals = new DirectoryCalls("ppmr-job-old-images");
     private final String host;
     private final NodeJobs jobs;
     private final ActiveController controllers;
@@ -340,7 +345,6 @@ public final class JobMembers {
     private void noteBegin(MemberJob member, String id, List<InetSocketAddress> targets, boolean withoutCluster)
             throws IOException, RequestException {
         JobName job = member.name();
-        boolean isNoted = false;
         try {
             Answer answer =
                     controllers.ask(new JobQuestion.Move(job, id, host, false, "", new TreeSet<>(member.pods())));
@@ -348,7 +352,6 @@ public final class JobMembers {
             if (answer.refusal() != null && !answer.isUnknownJob()) {
                 throw new RequestException(answer.refusal());
             }
-            isNoted = true;
         } catch (IOException e) {
             SourceMember known = sources.get(job);
             if ((known == null || known.hasSet()) && !withoutCluster) {
@@ -364,8 +367,8 @@ public final class JobMembers {
             LOG.warn("job {} is moved without a word to a controller: {}", job, e.getMessage());
         }
         SourceMember source = sources.get(job);
-        boolean isKnown = isNoted;
-        if (source != null && !Polling.until(VOID_LIMIT, () -> isKnown ? !source.isBusy() : !source.isHolding())) {
+        // A checkpoint that only writes its images does not keep a node that is about to fail from being left.
+        if (source != null && !Polling.until(VOID_LIMIT, () -> !source.isHolding())) {
             throw new RequestException("a checkpoint of job " + job + " does not end within " + VOID_LIMIT.toSeconds()
                     + " s. Remedy: migrate it again");
         }
@@ -528,13 +531,27 @@ public final class JobMembers {
                 && !sources.get(job.name()).isBusy()
                 && !seen.equals(cleaned.get(job.name()));
         if (isDue) {
-            cleaned.put(job.name(), seen);
-            Set<String> sets = reader.sets(job.name());
-            new SetDirectory(
-                            job.checkpoints().get(),
-                            job.name().uid(),
-                            job.name().name())
-                    .keepOnly(sets, job.pods());
+            Path directory = job.checkpoints().get();
+            Set<String> kept = reader.sets(job.name());
+            SetDirectory images =
+                    new SetDirectory(directory, job.name().uid(), job.name().name());
+            // The sets of now: a checkpoint may begin while they are removed.
+            Set<String> old = reads.call(directory, READ_LIMIT, () -> images.others(kept));
+            if (old.isEmpty() || removals.start(directory, () -> remove(images, old, job.pods()))) {
+                cleaned.put(job.name(), seen);
+            }
+        }
+    }
+
+    private void remove(SetDirectory images, Set<String> old, Set<String> pods) {
+        try {
+            for (String set : old) {
+                for (String pod : pods) {
+                    images.remove(set, pod);
+                }
+            }
+        } catch (IOException | RuntimeException e) {
+            log.write("clean", "images of earlier sets of job " + images.job() + " stay: " + e.getMessage());
         }
     }
 
@@ -563,16 +580,28 @@ public final class JobMembers {
             if (!targets.containsKey(job)) {
                 targets.put(job, new TargetMember(job, host, jobs.restarts().orElseThrow(), controllers, notes));
             }
-            targets.get(job).onRecord(read.get(), new TargetMember.PodsHere(pods, directoryOf(job, record.set())));
+            boolean isRestored = record.phase() == JobPhase.RESTARTING || record.phase() == JobPhase.RELEASING;
+            Optional<Path> directory =
+                    isRestored && !pods.isEmpty() ? directoryOf(job, record.set()) : Optional.empty();
+            targets.get(job).onRecord(read.get(), new TargetMember.PodsHere(pods, directory));
         }
     }
 
-    /** Returns the directory of checkpoints that has images of a set. */
-    private Optional<Path> directoryOf(JobName job, String set) throws IOException {
+    /** Returns the directory of checkpoints that has images of a set. Throws if one is silent that may have some. */
+    private Optional<Path> directoryOf(JobName job, String set) throws IOException, InterruptedException {
+        Optional<IOException> failure = Optional.empty();
         for (Path directory : JobKey.isSet(set) ? jobs.members().directories() : List.<Path>of()) {
-            if (!new SetDirectory(directory, job.uid(), job.name()).pods(set).isEmpty()) {
-                return Optional.of(directory);
+            SetDirectory images = new SetDirectory(directory, job.uid(), job.name());
+            try {
+                if (reads.call(directory, READ_LIMIT, () -> !images.pods(set).isEmpty())) {
+                    return Optional.of(directory);
+                }
+            } catch (IOException e) {
+                failure = Optional.of(e);
             }
+        }
+        if (failure.isPresent()) {
+            throw failure.get();
         }
         return Optional.empty();
     }
@@ -614,16 +643,19 @@ public final class JobMembers {
             }
             if (question instanceof JobQuestion.FindImages find && JobKey.isSet(find.set())) {
                 Optional<Path> directory = directoryOf(job, find.set());
-                return directory.isEmpty()
-                        ? Answer.ofPods(Map.of())
-                        : images(
-                                new SetDirectory(directory.get(), job.uid(), job.name()),
-                                find.set(),
-                                Optional.ofNullable(find.after()).orElse(""));
+                if (directory.isEmpty()) {
+                    return Answer.ofPods(Map.of());
+                }
+                SetDirectory images = new SetDirectory(directory.get(), job.uid(), job.name());
+                String after = Optional.ofNullable(find.after()).orElse("");
+                return reads.call(directory.get(), READ_LIMIT, () -> images(images, find.set(), after));
             }
             return Answer.refused("a service does not answer this question");
         } catch (IOException e) {
             return Answer.refused(String.valueOf(e.getMessage()));
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return Answer.refused("the service ends. Remedy: order it again");
         }
     }
 

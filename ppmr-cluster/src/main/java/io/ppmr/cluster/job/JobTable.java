@@ -70,6 +70,9 @@ public final class JobTable {
         /** Returns true if the services of a node have sessions. */
         boolean isUp(String host);
 
+        /** Returns true if the target of a node has a session. */
+        boolean hasTarget(String host);
+
         /** Returns true if an operator has reported that the node is off. */
         boolean isTurnedOff(String host);
 
@@ -549,15 +552,21 @@ public final class JobTable {
             boolean isHold = record.phase() == JobPhase.CHECKPOINT && !record.isGo();
             // A source looks at its pods before it holds them, which takes time, too.
             Duration limit = isHold ? limits.hold().multipliedBy(2) : limits.step();
-            Collection<String> nodes = record.phase() == JobPhase.CHECKPOINT
+            boolean isCheckpoint = record.phase() == JobPhase.CHECKPOINT;
+            Collection<String> nodes = isCheckpoint
                     ? entry.state.places().keySet()
                     : entry.state.plan().keySet();
+            // Sources checkpoint, and targets restore.
             Optional<String> lost = nodes.stream()
-                    .filter(host -> !surroundings.isUp(host))
+                    .filter(host -> isCheckpoint ? !surroundings.isUp(host) : !surroundings.hasTarget(host))
                     .sorted()
                     .findFirst();
             if (lost.isPresent()) {
-                offer(job.getKey(), new JobEvent.StepFailed("node " + lost.get() + " is not up"), answer -> {});
+                String service = isCheckpoint ? "source" : "target";
+                offer(
+                        job.getKey(),
+                        new JobEvent.StepFailed("the " + service + " of node " + lost.get() + " has no session"),
+                        answer -> {});
             } else if (nowNs - entry.sinceNs > limit.toNanos()) {
                 Set<String> missing = new TreeSet<>(nodes);
                 missing.removeAll(

@@ -225,13 +225,18 @@ final class SourceMember {
                 return;
             }
             checkpoint.resume();
-            writeImages(record, checkpoint, report);
+            // Migrations of the pods may begin while their images are written.
+            noteNotHolding();
+            writeImages(begun, checkpoint, report);
         }
     }
 
-    private void writeImages(JobRecord record, JobCheckpoint checkpoint, RepeatedReport report) throws IOException {
+    private void writeImages(ReadRecord begun, JobCheckpoint checkpoint, RepeatedReport report)
+            throws IOException, InterruptedException {
+        JobRecord record = begun.record();
         try {
-            JobCheckpoint.ImagesWritten written = checkpoint.write();
+            JobCheckpoint.ImagesWritten written = checkpoint.write(
+                    () -> !isOpen(begun) || Thread.currentThread().isInterrupted());
             write(note.to(CheckpointStep.IMAGED));
             LOG.info(
                     "job {}: the pods of this node are checkpointed: held {} ms, {} bytes",

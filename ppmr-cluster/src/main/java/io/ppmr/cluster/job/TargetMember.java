@@ -148,25 +148,7 @@ final class TargetMember {
     private void run(TargetAct act, ReadRecord begun) {
         try (RepeatedReport report = new RepeatedReport(controllers)) {
             if (act == TargetAct.RESTORE) {
-                int tries = 0;
-                boolean isDone = false;
-                // After RELEASE other nodes run, so this node's pods, which never ran, are restored once more.
-                while (!isDone
-                        && tries < TRIES
-                        && (tries == 0 || latest().record().phase() == JobPhase.RELEASING)) {
-                    isDone = restore(begun, report);
-                    tries++;
-                }
-                if (!isDone && latest().record().phase() == JobPhase.RELEASING) {
-                    // Only a new restart brings them back: this one must not keep it from its beginning.
-                    LOG.error(
-                            "job {}: the pods of this node are lost, since they cannot be restored, and the others run."
-                                    + " Remedy: stop the job, and restart it once more (ppmr job restart)",
-                            job);
-                    failed = begun.record().numbers().restart();
-                    write(note.to(RestartStep.NONE));
-                    return;
-                }
+                restoreOrRepeat(begun, report);
             } else {
                 report(begun, MemberStep.RELEASED, null, report);
             }
@@ -180,6 +162,33 @@ final class TargetMember {
             LOG.error("job {}: the restart of this node failed: {}", job, e.getMessage(), e);
         } finally {
             again();
+        }
+    }
+
+    /**
+     * Restores the pods. A failure before RELEASE ends the restart of the whole job. After RELEASE other nodes run, so
+     * this node's pods, which never ran, are restored once more.
+     */
+    private void restoreOrRepeat(ReadRecord begun, RepeatedReport report) throws IOException, InterruptedException {
+        boolean isDone = restore(begun, report);
+        int tries = 1;
+        while (!isDone && isOpen(begun)) {
+            if (latest().record().phase() != JobPhase.RELEASING) {
+                // The controller may have written RELEASING before it received the failure.
+                await(STEP);
+            } else if (tries < TRIES) {
+                isDone = restore(begun, report);
+                tries++;
+            } else {
+                // Only a new restart brings them back: this one must not keep it from its beginning.
+                LOG.error(
+                        "job {}: the pods of this node are lost, since they cannot be restored, and the others run."
+                                + " Remedy: stop the job, and restart it once more (ppmr job restart)",
+                        job);
+                failed = begun.record().numbers().restart();
+                write(note.to(RestartStep.NONE));
+                return;
+            }
         }
     }
 
@@ -272,6 +281,10 @@ final class TargetMember {
         }
     }
 
+    /**
+     * Ends copies that never ran. A note that they were held stays: as long as the record counts them as held, they are
+     * restored once more. It goes when the record has ended the restart.
+     */
     private void endCopies(JobRestart restart) throws IOException {
         boolean isInterrupted = Thread.interrupted();
         try {
@@ -289,9 +302,6 @@ final class TargetMember {
                     LOG.warn("job {}: copies that never ran are not ended yet: {}", job, e.getMessage());
                     LockSupport.parkNanos(RELEASE_AGAIN_NS);
                 }
-            }
-            if (latest().record().phase() != JobPhase.RELEASING) {
-                write(note.to(RestartStep.NONE));
             }
         } finally {
             if (isInterrupted) {

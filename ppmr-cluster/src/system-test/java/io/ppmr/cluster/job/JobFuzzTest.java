@@ -204,6 +204,11 @@ class JobFuzzTest {
         }
 
         @Override
+        public boolean hasTarget(String host) {
+            return true;
+        }
+
+        @Override
         public boolean isTurnedOff(String host) {
             return false;
         }

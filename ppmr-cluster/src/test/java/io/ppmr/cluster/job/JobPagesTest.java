@@ -17,7 +17,6 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.random.RandomGenerator;
@@ -33,44 +32,9 @@ class JobPagesTest {
                     Duration.ofMinutes(1),
                     Duration.ofMinutes(10),
                     new CheckpointBudget(0.01, Optional.empty(), Duration.ofMinutes(1), 2)),
-            new Idle(),
+            new StillSurroundings(),
             RandomGenerator.getDefault());
     private final AtomicInteger pages = new AtomicInteger();
-
-    /** Services of a controller that nothing is written by. */
-    private static final class Idle implements JobTable.Surroundings {
-        @Override
-        public Executor workers() {
-            return work -> {
-                throw new IllegalStateException("nothing is written here");
-            };
-        }
-
-        @Override
-        public void onThread(Runnable result) {
-            throw new IllegalStateException("nothing is written here");
-        }
-
-        @Override
-        public boolean isUp(String host) {
-            return true;
-        }
-
-        @Override
-        public boolean isTurnedOff(String host) {
-            return false;
-        }
-
-        @Override
-        public Optional<String> hostAt(String address) {
-            return Optional.empty();
-        }
-
-        @Override
-        public long nowNs() {
-            return 0;
-        }
-    }
 
     private static JobRecords.StoredJob stored(JobName name, Map<String, Set<String>> places) {
         JobSet set = new JobSet("1-1-00000000", 1, 1, "0".repeat(24), 1L << 40, 5, 4, 3, 1L << 40);

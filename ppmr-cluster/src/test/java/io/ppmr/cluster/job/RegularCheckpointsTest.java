@@ -17,7 +17,6 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
-import java.util.concurrent.Executor;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
@@ -103,30 +102,10 @@ class RegularCheckpointsTest {
     private final MemoryRecords ensemble = new MemoryRecords();
     private JobTable table;
 
-    private final class World implements JobTable.Surroundings {
-        @Override
-        public Executor workers() {
-            return Runnable::run;
-        }
-
-        @Override
-        public void onThread(Runnable result) {
-            result.run();
-        }
-
+    private final class World extends StillSurroundings {
         @Override
         public boolean isUp(String host) {
             return isUp;
-        }
-
-        @Override
-        public boolean isTurnedOff(String host) {
-            return false;
-        }
-
-        @Override
-        public Optional<String> hostAt(String address) {
-            return Optional.empty();
         }
 
         @Override

@@ -1,5 +1,6 @@
 package io.ppmr.migration.keep;
 
+import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.linux.Folders;
 import io.ppmr.migration.RequestException;
@@ -23,10 +24,12 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
 import java.util.NavigableSet;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.BooleanSupplier;
 import java.util.stream.Stream;
 import java.util.zip.CRC32C;
 
@@ -44,6 +47,7 @@ public record SetDirectory(Path directory, int uid, String job) {
     private static final int READ_BYTES = 1 << 20;
     private static final int DIGEST_BYTES = 12;
     private static final String OWNER_ONLY = "rw-------";
+    private static final int OTHERS_MAY_WRITE = 022;
 
     /** Returns the directory of the job's sets. */
     private Path sets() {
@@ -76,6 +80,14 @@ public record SetDirectory(Path directory, int uid, String job) {
                     + changeable.get().directory() + " " + changeable.get().reason()
                     + ", who could exchange images. Remedy: give it to root, and chmod go-w");
         }
+        // A sticky directory lets others make names, such as those of other users' jobs.
+        int mode = (int) Files.getAttribute(directory, "unix:mode");
+        if ((mode & OTHERS_MAY_WRITE) != 0) {
+            throw new RequestException(
+                    "checkpoints = \"" + directory + "\" can be written by others, who could make the"
+                            + " directories of other users' jobs. Remedy: make a directory in it that belongs to"
+                            + " root, with mode 0700, and name that");
+        }
     }
 
     /** Returns the free space in bytes. */
@@ -89,6 +101,7 @@ public record SetDirectory(Path directory, int uid, String job) {
         // The names of users' jobs and pods are private, too.
         for (Path folder : List.of(sets().getParent(), sets(), set(set))) {
             Folders.create(folder, Folders.PRIVATE);
+            requireOwn(folder);
         }
         WorkDirectories.remove(partial);
         Files.createDirectory(
@@ -96,13 +109,28 @@ public record SetDirectory(Path directory, int uid, String job) {
         return partial;
     }
 
+    /** Requires a directory that another node's service, or this one, has made. */
+    private static void requireOwn(Path folder) throws IOException {
+        Map<String, Object> found = Files.readAttributes(folder, "unix:uid,mode", LinkOption.NOFOLLOW_LINKS);
+        boolean isDirectory = Files.isDirectory(folder, LinkOption.NOFOLLOW_LINKS);
+        int owner = (int) found.get("uid");
+        boolean isOwn = owner == 0 || owner == JobUser.ofService().uid();
+        if (!isDirectory || !isOwn || ((int) found.get("mode") & OTHERS_MAY_WRITE) != 0) {
+            throw new IOException(folder + " is not a directory of root that others cannot write, so images in it could"
+                    + " be exchanged. Remedy: find out who made it, and remove it");
+        }
+    }
+
     /**
      * Completes an image: syncs all of its files, writes its manifest and that one's digest, and gives it its name.
      *
      * @param known the manifest without its entries
+     * @param calledOff checked repeatedly; returns true if the image is not needed, which is an error
      * @return size and digest of the image
      */
-    public WrittenImage end(String set, String pod, ImageManifest known, PeerAuthenticator key) throws IOException {
+    public WrittenImage end(
+            String set, String pod, ImageManifest known, PeerAuthenticator key, BooleanSupplier calledOff)
+            throws IOException {
         Path partial = partial(set, pod);
         List<ImageManifest.ManifestEntry> entries = new ArrayList<>();
         List<Path> directories = new ArrayList<>();
@@ -123,7 +151,7 @@ public record SetDirectory(Path directory, int uid, String job) {
                         entries.add(new ImageManifest.ManifestEntry(NameKind.DIRECTORY, name, 0, 0, ""));
                     }
                 } else if (Files.isRegularFile(path, LinkOption.NOFOLLOW_LINKS)) {
-                    entries.add(synced(path, name, buffer));
+                    entries.add(synced(path, name, buffer, calledOff));
                 }
             }
         }
@@ -140,6 +168,11 @@ public record SetDirectory(Path directory, int uid, String job) {
                 entries,
                 known.pod());
         byte[] text = manifest.text().getBytes(StandardCharsets.UTF_8);
+        if (text.length > ImageManifest.MAX_BYTES) {
+            throw new IOException("the manifest of the image of pod " + pod + " would have " + text.length
+                    + " bytes, and no restart reads more than " + ImageManifest.MAX_BYTES
+                    + ". Remedy: have the pod open fewer files, or files with shorter paths");
+        }
         write(partial.resolve(ImageManifest.FILE_NAME), text);
         write(
                 partial.resolve(ImageManifest.DIGEST_FILE_NAME),
@@ -162,18 +195,27 @@ public record SetDirectory(Path directory, int uid, String job) {
      */
     public record WrittenImage(long bytes, String digest) {}
 
-    private static ImageManifest.ManifestEntry synced(Path file, String name, ByteBuffer buffer) throws IOException {
+    private static ImageManifest.ManifestEntry synced(
+            Path file, String name, ByteBuffer buffer, BooleanSupplier calledOff) throws IOException {
+        requireDue(calledOff);
         CRC32C crc = new CRC32C();
         long sizeBytes = 0;
         try (FileChannel channel =
                 FileChannel.open(file, StandardOpenOption.READ, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS)) {
             channel.force(true);
             for (int count = channel.read(buffer.clear()); count > 0; count = channel.read(buffer.clear())) {
+                requireDue(calledOff);
                 crc.update(buffer.flip());
                 sizeBytes += count;
             }
         }
         return new ImageManifest.ManifestEntry(NameKind.FILE, name, sizeBytes, (int) crc.getValue(), "");
+    }
+
+    private static void requireDue(BooleanSupplier calledOff) throws IOException {
+        if (calledOff.getAsBoolean()) {
+            throw new IOException("the checkpoint was ended while its images were written");
+        }
     }
 
     private static void write(Path file, byte[] text) throws IOException {
@@ -249,9 +291,14 @@ public record SetDirectory(Path directory, int uid, String job) {
         }
     }
 
-    /** Removes all images of these pods that belong to none of these sets. */
-    public void keepOnly(Set<String> kept, Set<String> pods) throws IOException {
-        List<String> old = new ArrayList<>();
+    /** Returns all sets in the directory except these. */
+    public Set<String> others(Set<String> kept) throws IOException {
+        if (!Files.exists(sets(), LinkOption.NOFOLLOW_LINKS)) {
+            return Set.of();
+        }
+        requireOwn(sets().getParent());
+        requireOwn(sets());
+        Set<String> old = new TreeSet<>();
         try (DirectoryStream<Path> all = Files.newDirectoryStream(sets())) {
             for (Path one : all) {
                 String id = one.getFileName().toString();
@@ -260,12 +307,8 @@ public record SetDirectory(Path directory, int uid, String job) {
                 }
             }
         } catch (NoSuchFileException e) {
-            return;
+            return Set.of();
         }
-        for (String id : old) {
-            for (String pod : pods) {
-                remove(id, pod);
-            }
-        }
+        return old;
     }
 }

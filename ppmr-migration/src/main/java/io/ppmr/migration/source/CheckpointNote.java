@@ -36,6 +36,7 @@ import org.slf4j.LoggerFactory;
 record CheckpointNote(String id, String set, ImagePlace images, Map<Integer, HeldMember> pods) {
     private static final Logger LOG = LoggerFactory.getLogger(CheckpointNote.class);
     private static final String FOLDER = "checkpoints";
+    private static final String PART = ".part";
     private static final String FIRST_LINE = "ppmr checkpoint 1";
 
     /** The place of a job's images. */
@@ -59,6 +60,18 @@ record CheckpointNote(String id, String set, ImagePlace images, Map<Integer, Hel
         pods = Map.copyOf(pods);
     }
 
+    /** Returns it for pods that run again. What is left are their images. */
+    CheckpointNote continued() {
+        Map<Integer, HeldMember> running = new TreeMap<>();
+        pods.forEach((rank, pod) -> running.put(rank, new HeldMember(pod.name(), List.of(), List.of())));
+        return new CheckpointNote(id, set, images, running);
+    }
+
+    /** Returns true if the pods run again, so that they must not be continued once more. */
+    boolean isContinued() {
+        return pods.values().stream().allMatch(pod -> pod.processes().isEmpty());
+    }
+
     /** Writes it. It is on the disk when this returns. */
     void write(Path journal) throws IOException {
         StringBuilder text = new StringBuilder(FIRST_LINE).append('\n');
@@ -71,7 +84,7 @@ record CheckpointNote(String id, String set, ImagePlace images, Map<Integer, Hel
         });
         Path folder = journal.resolve(FOLDER);
         Folders.create(folder, Folders.PRIVATE);
-        Path part = folder.resolve(id + ".part");
+        Path part = folder.resolve(id + PART);
         try (FileChannel channel = FileChannel.open(
                 part, StandardOpenOption.CREATE, StandardOpenOption.TRUNCATE_EXISTING, StandardOpenOption.WRITE)) {
             ByteBuffer bytes = StandardCharsets.UTF_8.encode(text.toString());
@@ -115,8 +128,21 @@ record CheckpointNote(String id, String set, ImagePlace images, Map<Integer, Hel
         }
     }
 
-    /** Reads all notes that an earlier run of the service has left. */
+    /** Reads all notes that an earlier run of the service has left, and removes incomplete ones: they held nothing. */
     static List<CheckpointNote> left(Path journal) throws IOException {
+        Path folder = journal.resolve(FOLDER);
+        if (Files.isDirectory(folder)) {
+            try (DirectoryStream<Path> files = Files.newDirectoryStream(folder, "*" + PART)) {
+                for (Path file : files) {
+                    Files.delete(file);
+                }
+            }
+        }
+        return in(journal);
+    }
+
+    /** Reads all notes. Changes nothing. */
+    static List<CheckpointNote> in(Path journal) throws IOException {
         List<CheckpointNote> all = new ArrayList<>();
         Path folder = journal.resolve(FOLDER);
         if (!Files.isDirectory(folder)) {
@@ -124,10 +150,7 @@ record CheckpointNote(String id, String set, ImagePlace images, Map<Integer, Hel
         }
         try (DirectoryStream<Path> files = Files.newDirectoryStream(folder)) {
             for (Path file : files) {
-                if (file.getFileName().toString().endsWith(".part")) {
-                    // Nothing was held by it yet.
-                    Files.delete(file);
-                } else {
+                if (!file.getFileName().toString().endsWith(PART)) {
                     readOrReport(file).ifPresent(all::add);
                 }
             }

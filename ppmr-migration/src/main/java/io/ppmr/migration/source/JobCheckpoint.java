@@ -140,6 +140,8 @@ public final class JobCheckpoint implements AutoCloseable {
         images.requireSafe();
         originals.awaitFilled(preparation);
         originals.requireMovable(job, service.settings(), preparation);
+        // What cannot be in a manifest is refused before a pod is held.
+        noteFiles(originals.trees());
         requireClosed(originals.connections(), foreign);
         long neededBytes = OriginalRanks.imageBytes(originals.trees()) + IMAGE_MARGIN_BYTES;
         long freeBytes = images.freeBytes();
@@ -231,7 +233,7 @@ public final class JobCheckpoint implements AutoCloseable {
             if (dumps.isEmpty()) {
                 dumpedNs = System.nanoTime();
                 originals.startHeldChecks(job, unused -> Optional.empty());
-                originals.processes().forEach(this::noteFiles);
+                noteFiles(originals.processes());
                 String why = originals.whyNotHeld();
                 if (why != null) {
                     throw new CheckpointException(why);
@@ -241,10 +243,13 @@ public final class JobCheckpoint implements AutoCloseable {
         return dumps.isEmpty();
     }
 
-    /** Notes the node's files that a pod writes: a restart requires the same sizes. */
-    private void noteFiles(int rank, List<ProcessIdentity> processes) {
-        PodFacts pod = job.pods().get(rank);
-        files.put(pod.specification().name(), WrittenFiles.of(processes, pod.mounts()));
+    /** Notes the node's files that the pods write: a restart requires the same sizes. */
+    private void noteFiles(Map<Integer, List<ProcessIdentity>> processes) throws CheckpointException {
+        for (Map.Entry<Integer, List<ProcessIdentity>> rank : processes.entrySet()) {
+            PodFacts pod = job.pods().get(rank.getKey());
+            String name = pod.specification().name();
+            files.put(name, WrittenFiles.of(name, rank.getValue(), pod.mounts()));
+        }
     }
 
     /**
@@ -280,8 +285,12 @@ public final class JobCheckpoint implements AutoCloseable {
         }
     }
 
-    /** Syncs the images, writes their manifests, and gives them their names. The pods run by now. */
-    public ImagesWritten write() throws IOException {
+    /**
+     * Syncs the images, writes their manifests, and gives them their names. The pods run by now.
+     *
+     * @param calledOff checked repeatedly; returns true if the images are not needed, which is an error
+     */
+    public ImagesWritten write(BooleanSupplier calledOff) throws IOException {
         Map<String, String> digests = new TreeMap<>();
         long bytes = 0;
         long startNs = System.nanoTime();
@@ -291,7 +300,8 @@ public final class JobCheckpoint implements AutoCloseable {
                     order.set(),
                     name,
                     manifest(pod.getKey(), pod.getValue(), name),
-                    service.settings().authenticator());
+                    service.settings().authenticator(),
+                    calledOff);
             digests.put(name, written.digest());
             bytes += written.bytes();
         }
@@ -351,6 +361,18 @@ public final class JobCheckpoint implements AutoCloseable {
                     "the rest of a checkpoint of job {} is removed when the service starts: {}",
                     images.job(),
                     e.getMessage());
+            noteContinued();
+        }
+    }
+
+    /** The next run of the service must not continue pods that a migration may hold by then. */
+    private void noteContinued() {
+        try {
+            if (note.isPresent()) {
+                note.get().continued().write(service.settings().journal());
+            }
+        } catch (IOException e) {
+            LOG.error("a checkpoint of job {}: its note cannot be changed: {}", images.job(), e.getMessage());
         }
     }
 
@@ -358,6 +380,19 @@ public final class JobCheckpoint implements AutoCloseable {
         if (note.isPresent()) {
             note.get().forget(service.settings().journal());
         }
+    }
+
+    /**
+     * Returns the jobs whose pods are held for a checkpoint, or were when their service ended. Changes nothing.
+     *
+     * @param journal the directory of a source's journal
+     */
+    public static List<String> heldIn(Path journal) throws IOException {
+        return CheckpointNote.in(journal).stream()
+                .filter(note -> !note.isContinued())
+                .map(note -> note.images().job())
+                .distinct()
+                .toList();
     }
 
     /**
@@ -369,19 +404,27 @@ public final class JobCheckpoint implements AutoCloseable {
     static List<CheckpointNote> recover(SourceContext service, List<CheckpointNote> notes) {
         List<CheckpointNote> again = new ArrayList<>();
         for (CheckpointNote left : notes) {
+            CheckpointNote now = left;
             try {
-                if (!recover(service, left)) {
-                    again.add(left);
+                if (!now.isContinued() && resume(service, now)) {
+                    // They are continued once: later, a migration may hold them.
+                    now = now.continued();
+                    now.write(service.settings().journal());
+                }
+                if (now.isContinued()) {
+                    removeRest(service, now);
+                } else {
+                    again.add(now);
                 }
             } catch (IOException e) {
-                LOG.error("job {}: {}", left.images().job(), e.getMessage());
-                again.add(left);
+                LOG.error("job {}: {}", now.images().job(), e.getMessage());
+                again.add(now);
             }
         }
         return again;
     }
 
-    private static boolean recover(SourceContext service, CheckpointNote left) throws IOException {
+    private static boolean resume(SourceContext service, CheckpointNote left) {
         LOG.warn(
                 "job {}: the checkpoint {} is void, since the service ended in it; its pods continue",
                 left.images().job(),
@@ -393,9 +436,10 @@ public final class JobCheckpoint implements AutoCloseable {
                 service.names(left.id()),
                 service.settings().node().workDirectory(),
                 left.pods());
-        if (!originals.endOrphanedCheckpoints() || !originals.release()) {
-            return false;
-        }
+        return originals.endOrphanedCheckpoints() && originals.release();
+    }
+
+    private static void removeRest(SourceContext service, CheckpointNote left) throws IOException {
         SetDirectory images = new SetDirectory(
                 Path.of(left.images().directory()),
                 left.images().uid(),
@@ -404,6 +448,5 @@ public final class JobCheckpoint implements AutoCloseable {
             images.remove(left.set(), pod.name());
         }
         left.forget(service.settings().journal());
-        return true;
     }
 }

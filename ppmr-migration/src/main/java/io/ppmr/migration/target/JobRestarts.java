@@ -38,12 +38,29 @@ public final class JobRestarts {
                 OrphanedCommand.forget(work);
                 WorkDirectories.removeOrWarn(work);
             }
+            if (note.isContinued()) {
+                continue;
+            }
             service.surroundings().attach(note.move());
             HeldRank pods = HeldRank.recorded(0, note.processes(), note.stopped(), new ProcessTable().snapshot());
             OrphanedCommand.resumeAll(List.of(pods))
                     .forEach((rank, why) -> LOG.warn("{}: not all processes were continued: {}", note.move(), why));
+            // They are continued once: later, a migration may hold them.
+            note.continued().write(service.settings().journal());
             LOG.info("{}: its release was repeated", note.move());
         }
+    }
+
+    /**
+     * Returns the moves whose pods are being released, or were when their service ended. Changes nothing.
+     *
+     * @param journal the directory of a target's journal
+     */
+    public static List<String> releasingIn(Path journal) throws IOException {
+        return RestartNote.in(journal).stream()
+                .filter(note -> !note.isContinued())
+                .map(RestartNote::move)
+                .toList();
     }
 
     /** Makes a restart. Nothing is touched. */

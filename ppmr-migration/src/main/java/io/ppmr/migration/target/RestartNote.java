@@ -34,6 +34,16 @@ record RestartNote(String move, List<ProcessIdentity> processes, List<ProcessIde
         stopped = List.copyOf(stopped);
     }
 
+    /** Returns it for pods that run: a later run of the service does not continue them once more. */
+    RestartNote continued() {
+        return new RestartNote(move, List.of(), List.of());
+    }
+
+    /** Returns true if the pods run. */
+    boolean isContinued() {
+        return processes.isEmpty();
+    }
+
     /** Writes it. It is on the disk when this returns. */
     void write(Path journal) throws IOException {
         StringBuilder text = new StringBuilder();
@@ -75,8 +85,21 @@ record RestartNote(String move, List<ProcessIdentity> processes, List<ProcessIde
         }
     }
 
-    /** Reads all notes that an earlier run of the service has left. */
+    /** Reads all notes that an earlier run of the service has left. Incomplete ones, which released nothing, go. */
     static List<RestartNote> left(Path journal) throws IOException {
+        Path folder = journal.resolve(FOLDER);
+        if (Files.isDirectory(folder)) {
+            try (DirectoryStream<Path> files = Files.newDirectoryStream(folder, "*" + PART)) {
+                for (Path file : files) {
+                    Files.delete(file);
+                }
+            }
+        }
+        return in(journal);
+    }
+
+    /** Reads all notes. Changes nothing. */
+    static List<RestartNote> in(Path journal) throws IOException {
         List<RestartNote> all = new ArrayList<>();
         Path folder = journal.resolve(FOLDER);
         if (!Files.isDirectory(folder)) {
@@ -84,10 +107,7 @@ record RestartNote(String move, List<ProcessIdentity> processes, List<ProcessIde
         }
         try (DirectoryStream<Path> files = Files.newDirectoryStream(folder)) {
             for (Path file : files) {
-                if (file.getFileName().toString().endsWith(PART)) {
-                    // Nothing was released by it.
-                    Files.delete(file);
-                } else {
+                if (!file.getFileName().toString().endsWith(PART)) {
                     all.add(read(file));
                 }
             }

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.StoppedProcesses;
+import io.ppmr.linux.Command;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.RequestException;
 import io.ppmr.protocol.control.PodAddresses;
@@ -16,13 +17,17 @@ import io.ppmr.transport.auth.PreSharedKey;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class SetDirectoryTest {
     private static final String SET = "1-1-00000000";
@@ -75,7 +80,7 @@ class SetDirectoryTest {
         Path partial = sets.begin(SET, name);
         Files.createDirectory(partial.resolve("rank-0"));
         Files.writeString(partial.resolve("rank-0/pages-1.img"), "pages of " + name);
-        return sets.end(SET, name, manifest(name), KEY);
+        return sets.end(SET, name, manifest(name), KEY, () -> false);
     }
 
     @Test
@@ -123,11 +128,78 @@ class SetDirectoryTest {
     void shouldRemoveOnlyThePodsOfThisNodeFromOldSets() throws Exception {
         write("p1");
         write("p2");
-        sets.keepOnly(Set.of(SET), Set.of("p1"));
-        assertEquals(Set.of("p1", "p2"), sets.pods(SET));
-        sets.keepOnly(Set.of(), Set.of("p1"));
+        assertEquals(Set.of(), sets.others(Set.of(SET)));
+        assertEquals(Set.of(SET), sets.others(Set.of("2-2-00000000")));
+        sets.remove(SET, "p1");
         assertEquals(Set.of("p2"), sets.pods(SET));
-        sets.keepOnly(Set.of(), Set.of("p2"));
+        sets.remove(SET, "p2");
+        assertEquals(Set.of(), sets.others(Set.of()));
+    }
+
+    @Test
+    void shouldRefuseADirectoryInWhichOthersMayMakeNames() throws Exception {
+        sets.requireSafe();
+        Command.of(List.of("chmod", "1777", folder.toString())).run(Duration.ofSeconds(20));
+        RequestException refused = assertThrows(RequestException.class, sets::requireSafe);
+        assertTrue(refused.getMessage().contains("Remedy"), refused.getMessage());
+    }
+
+    /** Another user may have made it before its operator changed the directory's mode. */
+    @ParameterizedTest
+    @ValueSource(strings = {"1000", "1000/ring", "1000/ring/" + SET})
+    void shouldWriteNothingAndRemoveNothingWhenADirectoryIsNotRoots(String path) throws Exception {
+        Path made = Files.createDirectories(folder.resolve(path));
+        Files.setAttribute(made, "unix:uid", 1234);
+        IOException refused = assertThrows(IOException.class, () -> sets.begin(SET, "p1"));
+        assertTrue(refused.getMessage().contains(made.toString()), refused.getMessage());
+        if (path.equals("1000/ring")) {
+            assertThrows(IOException.class, () -> sets.others(Set.of()));
+        }
+    }
+
+    @Test
+    void shouldFollowNoLinkOfAnotherUsersToSets() throws Exception {
+        write("p1");
+        SetDirectory others = new SetDirectory(folder, 1001, "ring");
+        Files.createDirectory(folder.resolve("1001"));
+        Files.createSymbolicLink(folder.resolve("1001/ring"), Path.of("../1000/ring"));
+        assertThrows(IOException.class, () -> others.begin(SET, "p1"));
+        assertThrows(IOException.class, () -> others.others(Set.of()));
+        assertEquals(Set.of("p1"), sets.pods(SET));
+    }
+
+    @Test
+    void shouldWriteNoImageThatNoRestartReads() throws Exception {
+        Path partial = sets.begin(SET, "p1");
+        Files.createDirectory(partial.resolve("rank-0"));
+        List<MemberImage.WrittenFile> files = IntStream.range(0, 100)
+                .mapToObj(i -> new MemberImage.WrittenFile("/" + "x".repeat(100_000) + i, i))
+                .toList();
+        ImageManifest known = manifest("p1");
+        MemberImage pod = known.pod().orElseThrow();
+        ImageManifest large = new ImageManifest(
+                known.version(),
+                known.job(),
+                known.checkpointer(),
+                known.user(),
+                known.migrationId(),
+                known.attempt(),
+                known.writtenEpochMs(),
+                known.node(),
+                known.originals(),
+                known.entries(),
+                Optional.of(new MemberImage(pod.set(), pod.incarnation(), pod.pod(), files, pod.stopped())));
+        IOException refused = assertThrows(IOException.class, () -> sets.end(SET, "p1", large, KEY, () -> false));
+        assertTrue(refused.getMessage().contains("Remedy"), refused.getMessage());
+        assertEquals(Set.of(), sets.pods(SET));
+    }
+
+    @Test
+    void shouldEndNoImageThatIsNotNeeded() throws Exception {
+        Path partial = sets.begin(SET, "p1");
+        Files.createDirectory(partial.resolve("rank-0"));
+        Files.writeString(partial.resolve("rank-0/pages-1.img"), "pages");
+        assertThrows(IOException.class, () -> sets.end(SET, "p1", manifest("p1"), KEY, () -> true));
         assertEquals(Set.of(), sets.pods(SET));
     }
 }

@@ -41,6 +41,18 @@ class CheckpointNoteTest {
         assertEquals(List.of(), CheckpointNote.left(journal));
     }
 
+    /** A later migration may hold the pods, so they are continued once. */
+    @Test
+    void shouldNameNoProcessWhenThePodsWereContinued() throws IOException {
+        note().write(journal);
+        assertEquals(List.of("ring"), JobCheckpoint.heldIn(journal));
+        note().continued().write(journal);
+        CheckpointNote left = CheckpointNote.left(journal).get(0);
+        assertTrue(left.isContinued());
+        assertEquals(note().pods().keySet(), left.pods().keySet());
+        assertEquals(List.of(), JobCheckpoint.heldIn(journal));
+    }
+
     @Test
     void shouldCountForNothingWhenItWasNotWrittenToItsEnd() throws IOException {
         note().write(journal);
