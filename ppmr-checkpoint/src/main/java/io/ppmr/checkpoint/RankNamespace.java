@@ -142,7 +142,7 @@ record RankNamespace(ProcessIdentity init) {
     }
 
     /**
-     * Returns the member with this PID inside the namespace. Other members may have ended after the scan, as a program
+     * Returns the member with this PID inside the namespace. Other members may be gone since the scan, as a program
      * that fills the copy does when the copy is whole.
      */
     Optional<ProcessIdentity> member(ProcessTable table, int pid, ProcessSnapshot now) throws CheckpointException {
