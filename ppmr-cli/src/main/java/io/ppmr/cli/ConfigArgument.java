@@ -1,6 +1,9 @@
 package io.ppmr.cli;
 
+import io.ppmr.daemon.config.ServiceConfig;
+import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.part.ServicePart.Side;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -57,6 +60,27 @@ final class ConfigArgument {
     /** Returns the only possible configuration. Refuses if there is none, or if this node has both. */
     Path require() {
         return only().orElseThrow(() -> NamedService.missing(command, Optional.empty(), installed()));
+    }
+
+    /**
+     * Returns the control socket of the only possible service if this user cannot read its journal, otherwise empty.
+     * The users of a node often cannot read the configuration either. Then it is the source
+     * at its usual place, since their jobs are there.
+     */
+    Optional<Path> socketWithoutJournal() throws ConfigException {
+        if (named().isEmpty()) {
+            List<Side> sides = installed().present();
+            Side side = sides.contains(Side.SOURCE) ? Side.SOURCE : Side.TARGET;
+            if (!sides.isEmpty() && !Files.isReadable(installed().config(side))) {
+                return Optional.of(installed().usualSocket(side));
+            }
+        }
+        Path file = require();
+        Path journal = ServiceConfig.journalOf(file);
+        // The journal's folder has the mode 0700, so other users cannot look into it.
+        return Files.isExecutable(journal) || Files.notExists(journal)
+                ? Optional.empty()
+                : Optional.of(ServiceConfig.socketOf(file));
     }
 
     private InstalledServices installed() {

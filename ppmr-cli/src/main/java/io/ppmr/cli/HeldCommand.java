@@ -1,8 +1,8 @@
 package io.ppmr.cli;
 
-import io.ppmr.cli.history.MigrationHistory;
 import io.ppmr.daemon.config.ServiceConfig;
 import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.history.MigrationHistory;
 import io.ppmr.daemon.part.ServicePart.Side;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.migration.source.JobCheckpoint;

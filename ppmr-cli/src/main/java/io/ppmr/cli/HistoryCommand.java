@@ -4,7 +4,7 @@ import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SequenceWriter;
 import io.ppmr.cli.help.JsonResult;
-import io.ppmr.cli.history.MigrationHistory;
+import io.ppmr.daemon.history.MigrationHistory;
 import io.ppmr.daemon.service.ExitCode;
 import java.io.IOException;
 import java.io.PrintWriter;

@@ -23,6 +23,10 @@ final class JournalArgument {
             description = "a service's journal, or its directory (default: that of the configuration)")
     private Path journal;
 
+    boolean isGiven() {
+        return journal != null;
+    }
+
     /** Returns the only possible journal. Refuses if this node has a source and a target. */
     Path file(ConfigArgument config) throws ConfigException {
         return journal != null ? fileIn(named(config)) : fileIn(ServiceConfig.journalOf(config.require()));

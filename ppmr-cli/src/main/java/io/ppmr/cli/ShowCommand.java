@@ -1,7 +1,7 @@
 package io.ppmr.cli;
 
 import io.ppmr.cli.help.JsonResult;
-import io.ppmr.cli.history.MigrationHistory;
+import io.ppmr.daemon.history.MigrationHistory;
 import io.ppmr.daemon.service.ExitCode;
 import java.io.PrintWriter;
 import java.nio.file.Path;

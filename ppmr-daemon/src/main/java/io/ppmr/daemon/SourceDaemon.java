@@ -4,6 +4,7 @@ import io.ppmr.daemon.config.SourceConfig;
 import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.control.SourceRequests;
+import io.ppmr.daemon.history.ReportRequest;
 import io.ppmr.daemon.jobs.JobName;
 import io.ppmr.daemon.jobs.JobSources;
 import io.ppmr.daemon.part.NodeJobs;
@@ -149,6 +150,7 @@ public final class SourceDaemon implements Daemon.Service {
                         service::open,
                         service::resolve)
                 .requests());
+        requests.put(ReportRequest.NAME, new ReportRequest(config.service().journal()).request());
         requests.putAll(parts.requests());
         return requests;
     }

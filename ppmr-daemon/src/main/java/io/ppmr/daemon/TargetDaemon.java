@@ -7,6 +7,7 @@ import io.ppmr.daemon.control.ControlProtocol;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.control.ControlStatus;
 import io.ppmr.daemon.control.InstalledVersion;
+import io.ppmr.daemon.history.ReportRequest;
 import io.ppmr.daemon.part.NodeJobs;
 import io.ppmr.daemon.part.RunningParts;
 import io.ppmr.daemon.part.ServicePart;
@@ -102,6 +103,7 @@ public final class TargetDaemon implements Daemon.Service {
         Map<String, ControlRequest<?>> requests = new HashMap<>();
         requests.put(ControlProtocol.RESOLVE, ControlRequest.resolve(service::resolve));
         requests.put(ControlProtocol.STATUS, ControlRequest.status(this::status));
+        requests.put(ReportRequest.NAME, new ReportRequest(config.journal()).request());
         requests.putAll(parts.requests());
         return requests;
     }

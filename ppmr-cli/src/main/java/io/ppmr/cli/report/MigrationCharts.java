@@ -1,6 +1,6 @@
 package io.ppmr.cli.report;
 
-import io.ppmr.cli.history.MigrationHistory;
+import io.ppmr.daemon.history.MigrationHistory;
 import io.ppmr.migration.samples.MigrationSamples;
 import io.ppmr.migration.samples.SampleCurve;
 import io.ppmr.migration.samples.SampledValue;
@@ -40,6 +40,7 @@ final class MigrationCharts {
 
     private static final double MIB = 1 << 20;
     private static final double MS = 1000;
+    private static final double MAX_SHIFT_S = 5;
     private static final double BAR = 0.32;
     private static final int ROW_HEIGHT = 22;
     private static final int FRAME_HEIGHT = 64;
@@ -56,6 +57,7 @@ final class MigrationCharts {
     private final Optional<MigrationSamples> samples;
     private final long beganMs;
     private final double endS;
+    private final List<MigrationHistory.Step> pauses;
 
     MigrationCharts(MigrationHistory migration, Optional<MigrationSamples> samples) {
         this.migration = migration;
@@ -73,6 +75,33 @@ final class MigrationCharts {
             endMs = Math.max(endMs, samples.get().startEpochMs() + timesMs.get(timesMs.size() - 1));
         }
         this.endS = Math.max(0.001, seconds(endMs));
+        this.pauses = migration.steps().stream()
+                .filter(step -> step.name().equals(PAUSE))
+                .toList();
+    }
+
+    private MigrationCharts(
+            MigrationHistory migration,
+            Optional<MigrationSamples> samples,
+            long beganMs,
+            double endS,
+            List<MigrationHistory.Step> pauses) {
+        this.migration = migration;
+        this.samples = samples;
+        this.beganMs = beganMs;
+        this.endS = endS;
+        this.pauses = pauses;
+    }
+
+    /**
+     * Makes the charts of the other end of this migration. They have the times and the pauses of this end, except if
+     * the clocks of the nodes differ by so much that the curves would not lie in them.
+     */
+    MigrationCharts ofOtherEnd(MigrationHistory end, Optional<MigrationSamples> endSamples) {
+        MigrationCharts own = new MigrationCharts(end, endSamples);
+        double fromS = seconds(own.beganMs);
+        boolean agrees = fromS >= -MAX_SHIFT_S && seconds(own.beganMs) + own.endS <= endS + MAX_SHIFT_S;
+        return agrees ? new MigrationCharts(end, endSamples, beganMs, Math.max(endS, fromS + own.endS), pauses) : own;
     }
 
     /** Returns the time at which the charts begin. */
@@ -139,15 +168,13 @@ final class MigrationCharts {
 
     private List<Marker> pauseMarks(ChartTheme theme, Font font) {
         List<Marker> marks = new ArrayList<>();
-        for (MigrationHistory.Step step : migration.steps()) {
-            if (step.name().equals(PAUSE)) {
-                double fromS = seconds(step.startEpochMs());
-                IntervalMarker mark = new IntervalMarker(fromS, fromS + step.durationMs() / MS);
-                mark.setPaint(theme.mark());
-                mark.setAlpha(1);
-                mark.setLabelFont(font);
-                marks.add(mark);
-            }
+        for (MigrationHistory.Step step : pauses) {
+            double fromS = seconds(step.startEpochMs());
+            IntervalMarker mark = new IntervalMarker(fromS, fromS + step.durationMs() / MS);
+            mark.setPaint(theme.mark());
+            mark.setAlpha(1);
+            mark.setLabelFont(font);
+            marks.add(mark);
         }
         return marks;
     }

@@ -1,9 +1,10 @@
 package io.ppmr.cli.report;
 
-import io.ppmr.cli.history.MigrationHistory;
 import io.ppmr.cli.report.HtmlPage.ChartVariants;
 import io.ppmr.cli.report.HtmlPage.Column;
 import io.ppmr.cli.report.HtmlPage.ColumnKind;
+import io.ppmr.daemon.history.MigrationHistory;
+import io.ppmr.daemon.history.ReportedMigration;
 import io.ppmr.migration.samples.MigrationSamples;
 import io.ppmr.migration.samples.SampleCurve;
 import io.ppmr.migration.samples.SampledValue;
@@ -42,17 +43,45 @@ public final class MigrationPage {
     private final MigrationHistory migration;
     private final Optional<MigrationSamples> samples;
     private final MigrationCharts charts;
+    private final Optional<MigrationPage> other;
     private final String madeBy;
 
     /**
      * @param samples the samples of this journal's side, if there are any
+     * @param other the records of the other end, if they are at hand
      * @param madeBy the program and its version
      */
-    public MigrationPage(MigrationHistory migration, Optional<MigrationSamples> samples, String madeBy) {
+    public MigrationPage(
+            MigrationHistory migration,
+            Optional<MigrationSamples> samples,
+            Optional<ReportedMigration> other,
+            String madeBy) {
+        this(
+                migration,
+                samples,
+                new MigrationCharts(migration, samples),
+                other.map(end -> otherEnd(new MigrationCharts(migration, samples), end, madeBy)),
+                madeBy);
+    }
+
+    private MigrationPage(
+            MigrationHistory migration,
+            Optional<MigrationSamples> samples,
+            MigrationCharts charts,
+            Optional<MigrationPage> other,
+            String madeBy) {
         this.migration = migration;
         this.samples = samples;
         this.madeBy = madeBy;
-        this.charts = new MigrationCharts(migration, samples);
+        this.charts = charts;
+        this.other = other;
+    }
+
+    /** Makes the part of the other end. Its curves have the time axis of this end if the nodes' clocks agree. */
+    private static MigrationPage otherEnd(MigrationCharts own, ReportedMigration end, String madeBy) {
+        Optional<MigrationSamples> samples = Optional.ofNullable(end.samples());
+        return new MigrationPage(
+                end.history(), samples, own.ofOtherEnd(end.history(), samples), Optional.empty(), madeBy);
     }
 
     /**
@@ -83,8 +112,24 @@ public final class MigrationPage {
         page.paragraph(isGood ? "good" : "bad", outcome());
         page.facts(facts());
         addSteps(page, hasNarrow);
-        addBytes(page, hasNarrow, hasRanks);
-        page.heading(2, "Decisions");
+        addBytes(page, other.isPresent() ? " at the " + migration.side() : "", hasNarrow, hasRanks);
+        if (other.isPresent()) {
+            other.get().addBytes(page, " at the " + other.get().migration.side(), hasNarrow, hasRanks);
+        }
+        addDecisions(page, other.isPresent() ? " at the " + migration.side() : "");
+        if (other.isPresent()) {
+            other.get().addDecisions(page, " at the " + other.get().migration.side());
+        }
+        page.text(
+                page.child(page.main(), "footer"),
+                "Made by " + madeBy + " from the " + migration.side() + "'s journal. Times are this node's clock"
+                        + (other.isPresent() ? ", those of the other end are its own. " : ". ")
+                        + "The figures are those of: ppmr show " + migration.id() + " --json");
+        return page.write();
+    }
+
+    private void addDecisions(HtmlPage page, String where) {
+        page.heading(2, "Decisions" + where);
         page.table(
                 "What was decided, when and why",
                 List.of(
@@ -103,11 +148,6 @@ public final class MigrationPage {
                                 event.detail()))
                         .toList());
         noteMore(page, migration.events().size());
-        page.text(
-                page.child(page.main(), "footer"),
-                "Made by " + madeBy + " from the " + migration.side() + "'s journal. Times are this node's clock. "
-                        + "The figures are those of: ppmr show " + migration.id() + " --json");
-        return page.write();
     }
 
     private String shortId() {
@@ -262,8 +302,8 @@ public final class MigrationPage {
         noteMore(page, migration.steps().size());
     }
 
-    private void addBytes(HtmlPage page, boolean hasNarrow, boolean hasRanks) throws IOException {
-        page.heading(2, "Bytes");
+    private void addBytes(HtmlPage page, String where, boolean hasNarrow, boolean hasRanks) throws IOException {
+        page.heading(2, "Bytes" + where);
         if (samples.isEmpty() || samples.get().timesMs().isEmpty()) {
             page.paragraph(
                     "note",
@@ -291,7 +331,7 @@ public final class MigrationPage {
             }
         }
         page.table(
-                "Bytes at the end",
+                "Bytes at the end" + where.replace(" at the ", ", "),
                 List.of(
                         new Column("Of", ColumnKind.TIME),
                         new Column("Written", ColumnKind.NUMBER),

@@ -5,6 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.cli.Main;
+import io.ppmr.migration.samples.MigrationSamples;
+import io.ppmr.migration.samples.SampleCurve;
+import io.ppmr.migration.samples.SampleStore;
+import io.ppmr.migration.samples.SampledValue;
 import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.PlannedRank;
@@ -122,5 +126,82 @@ class ReportCommandTest {
         String said = run("report", "-o", link.toString(), "--journal", folder.toString());
         assertEquals(1, exit, said);
         assertEquals("untouched", Files.readString(victim));
+    }
+
+    private Path end(String name, TransactionRecord... records) throws IOException {
+        Path end = Files.createDirectories(folder.resolve(name));
+        try (MappedJournal journal = MappedJournal.open(end.resolve("journal"))) {
+            for (TransactionRecord record : records) {
+                journal.appendSynced(record);
+            }
+        }
+        SampledValue value = name.equals("source") ? SampledValue.WRITTEN : SampledValue.READ;
+        new SampleStore(end)
+                .save(
+                        "m1",
+                        new MigrationSamples(
+                                System.currentTimeMillis(),
+                                List.of(0L, 5L),
+                                List.of(new SampleCurve(value, SampleCurve.JOB, List.of(0L, 7340032L)))));
+        return end;
+    }
+
+    @Test
+    void shouldBeOnePageOfBothEndsWhenTheOthersRecordsAreGiven() throws IOException {
+        Path source = end(
+                "source",
+                new TransactionRecord.Requested("m1", 0, "root", "mine", ""),
+                new TransactionRecord.Begun("m1", 1, List.of("spare1:7"), List.of()),
+                step("m1", 1, "pause", System.currentTimeMillis(), 20),
+                new TransactionRecord.Done("m1", 1, FinalOutcome.COMMITTED, ""));
+        Path target = end("target", new TransactionRecord.CommittedHere("m1", 1, false));
+        Path records = folder.resolve("target.json");
+        assertEquals("", run("report", "-q", "--records", "-o", records.toString(), "--journal", target.toString()));
+        Path page = folder.resolve("both.html");
+        String printed = run(
+                "report", "m1", "-o", page.toString(), "--journal", source.toString(), "--with", records.toString());
+        assertEquals(0, exit, printed);
+        String html = Files.readString(page);
+        for (String part : List.of(
+                "Bytes at the source",
+                "Bytes at the target",
+                "Decisions at the target",
+                "written 7.0 MiB",
+                "read 7.0 MiB",
+                "committed here")) {
+            assertTrue(html.contains(part), part + " is missing in " + html);
+        }
+    }
+
+    @Test
+    void shouldRefuseTheOthersRecordsByNameWhenTheyAreOfAnotherMigrationOrDamaged() throws IOException {
+        Path source = end("source", new TransactionRecord.Begun("m1", 1, List.of("spare1:7"), List.of()));
+        Path other = end("target", new TransactionRecord.CommittedHere("m2", 1, false));
+        Path records = folder.resolve("target.json");
+        run("report", "m2", "--records", "-o", records.toString(), "--journal", other.toString());
+        assertEquals(0, exit);
+        String good = Files.readString(records);
+        for (String content : List.of(
+                good,
+                good.replace("m2", "m1").replace("\"target\"", "\"source\""),
+                good.replace("m2", "m1").replace("\"outcome\":\"OPEN\"", "\"outcome\":null"),
+                "{",
+                "[1]",
+                " ".repeat(5 << 20))) {
+            Files.writeString(records, content);
+            Path page = folder.resolve("both.html");
+            String printed = run(
+                    "report",
+                    "m1",
+                    "-o",
+                    page.toString(),
+                    "--journal",
+                    source.toString(),
+                    "--with",
+                    records.toString());
+            assertEquals(1, exit, printed);
+            assertTrue(printed.contains("the records of the other end in " + records + " cannot be used: "), printed);
+            assertFalse(Files.exists(page));
+        }
     }
 }

@@ -31,6 +31,9 @@ import java.util.List;
  *                                          "resolution"; without carry_out it describes the consequences
  *   {"request": "status", "lines": false}  one status line; with lines "lines", for people
  *   {"request": "watch"}                   "watching", then as migrate, of the running or the next migration
+ *   {"request": "migration_records", "id": ID}
+ *                                          "records", from which ppmr report draws a page, or "refused";
+ *                                          a job's owner gets those of own jobs
  *   {"started": {"id": ID, "job": NAME}}  {"watching": true}  {"cancelling": ID}
  *   {"progress": {...}}  {"report": {...}}  {"status": {...}}
  *   {"lines": [TEXT]}

@@ -1,4 +1,4 @@
-package io.ppmr.cli.history;
+package io.ppmr.daemon.history;
 
 import com.fasterxml.jackson.annotation.JsonUnwrapped;
 import io.ppmr.daemon.service.CommandFailure;
@@ -158,6 +158,25 @@ public record MigrationHistory(
             String name = entry.record().migrationId();
             if (name.startsWith(prefix)) {
                 names.add(name);
+            }
+        });
+        return names.contains(prefix) ? List.of(prefix) : List.copyOf(names);
+    }
+
+    /**
+     * Returns the whole names of the migrations of one user's jobs that begin with some characters, the oldest first.
+     * The job's full name has the user at a source, and the record of its placement at a target.
+     */
+    static List<String> namesOf(Path journal, int uid, String prefix) throws IOException {
+        String jobs = Integer.toUnsignedString(uid) + "/";
+        Set<String> names = new LinkedHashSet<>();
+        MappedJournal.forEach(journal, entry -> {
+            TransactionRecord record = entry.record();
+            boolean isOwn = record instanceof TransactionRecord.Requested requested
+                    ? requested.job().startsWith(jobs)
+                    : record instanceof TransactionRecord.JobPlacement placement && placement.uid() == uid;
+            if (isOwn && record.migrationId().startsWith(prefix)) {
+                names.add(record.migrationId());
             }
         });
         return names.contains(prefix) ? List.of(prefix) : List.copyOf(names);

@@ -1,11 +1,10 @@
-package io.ppmr.cli.history;
+package io.ppmr.cli;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import io.ppmr.cli.Main;
 import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.PlannedRank;
