@@ -100,6 +100,7 @@ public final class SourceDaemon implements Daemon.Service {
         public void ended(MigrationQueue.Started migration, MigrationReport report) {
             watchdog.ended(
                     "job " + migration.job() + " " + report.outcome().name().toLowerCase(Locale.ROOT));
+            parts.ended(migration.id());
         }
     }
 

@@ -78,6 +78,7 @@ public final class TargetDaemon implements Daemon.Service {
         service.keepSamples();
         service.start();
         service.onChange(watchdog::changed);
+        service.onEnd(parts::ended);
         parts.serve(new ServicePart.Ready(
                 ServicePart.Side.TARGET,
                 config.journal(),

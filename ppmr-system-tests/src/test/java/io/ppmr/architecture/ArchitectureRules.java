@@ -25,7 +25,7 @@ final class ArchitectureRules {
     private static final List<String> CLI = with(DAEMON, "daemon");
 
     /** The optional parts, by the packages that they own. No module of the core may use one, nor one another. */
-    static final List<String> PARTS = List.of("pods", "slurm", "cluster");
+    static final List<String> PARTS = List.of("pods", "slurm", "cluster", "tracing");
 
     /** Every module, by the package it owns under the root, with the modules it may use. */
     static final Map<String, List<String>> MAY_USE = Map.ofEntries(
@@ -45,6 +45,7 @@ final class ArchitectureRules {
             Map.entry("pods", with(CLI, "cli", "testbed")),
             Map.entry("slurm", with(CLI, "cli")),
             Map.entry("cluster", with(CLI, "cli", "testbed")),
+            Map.entry("tracing", CLI),
             // It packs files, and knows no class of the product.
             Map.entry("packages", List.of()),
             Map.entry("testbed", with(CLI, "cli")),

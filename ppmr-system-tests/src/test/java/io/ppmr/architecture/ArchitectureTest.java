@@ -127,6 +127,11 @@ class ArchitectureTest {
     }
 
     @Test
+    void shouldKeepOpenTelemetryInItsPart() {
+        ArchitectureRules.onlyIn(ROOT, "tracing", "io.opentelemetry..").check(product);
+    }
+
+    @Test
     void shouldNeedOnlyTheJdkTheSystemAndTheLogWhenCheckpointing() {
         ArchitectureRules.needsOnly(
                         ROOT, "checkpoint", "java..", "org.slf4j..", ROOT + ".linux..", ROOT + ".protocol.data..")

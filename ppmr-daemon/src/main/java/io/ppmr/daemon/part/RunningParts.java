@@ -35,6 +35,11 @@ public record RunningParts(List<ServicePart.Running> parts, boolean takesJobs) {
         }
     }
 
+    /** Passes on the end of a migration at this node, see {@link ServicePart.Running#ended}. */
+    public void ended(String migrationId) {
+        parts.forEach(part -> part.ended(migrationId));
+    }
+
     /** Ends the work of each part. */
     public void end() {
         parts.forEach(ServicePart.Running::end);

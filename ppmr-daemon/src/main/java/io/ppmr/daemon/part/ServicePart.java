@@ -118,6 +118,9 @@ public interface ServicePart {
         /** Starts its own work: the service is ready. Does not block. */
         default void serve(Ready service) throws IOException {}
 
+        /** Handles the end of a migration at this node, or of one of its sessions at a target. It must not block. */
+        default void ended(String migrationId) {}
+
         /** Ends its own work. It is called once, also if it never served. */
         default void end() {}
 

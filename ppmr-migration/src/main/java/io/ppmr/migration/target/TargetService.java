@@ -32,6 +32,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
@@ -268,6 +269,11 @@ public final class TargetService implements AutoCloseable {
     /** Sets the callback for each beginning and end of a migration. The migration's thread calls it. */
     public void onChange(Runnable listener) {
         sessions.onChange(listener);
+    }
+
+    /** Sets the callback for the end of each session, with the migration's name. The migration's thread calls it. */
+    public void onEnd(Consumer<String> listener) {
+        sessions.onEnd(listener);
     }
 
     /** Ends the service. A migration that is not prepared is rolled back first. */

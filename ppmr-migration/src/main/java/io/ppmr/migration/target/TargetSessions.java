@@ -50,6 +50,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -110,6 +111,7 @@ final class TargetSessions {
     private volatile boolean ended;
 
     private volatile Runnable changed = () -> LOG.debug("a migration begins or ends");
+    private volatile Consumer<String> sessionEnded = id -> LOG.debug("a session of migration {} ends", id);
     private volatile PeerListener listener;
     private volatile RailAddresses rails;
 
@@ -145,6 +147,11 @@ final class TargetSessions {
     /** Sets the callback for each beginning and end of a migration. */
     void onChange(Runnable notified) {
         changed = notified;
+    }
+
+    /** Sets the callback for the end of each session, with the migration's name. The migration's thread calls it. */
+    void onEnd(Consumer<String> notified) {
+        sessionEnded = notified;
     }
 
     /** Returns true if the agents of all connections work. Any thread; blocks it. */
@@ -473,6 +480,7 @@ final class TargetSessions {
             freeReceiveBuffers.add(buffers);
             incoming.remove(begin.migrationId(), begun);
             changed.run();
+            sessionEnded.accept(begin.migrationId());
         }
     }
 
