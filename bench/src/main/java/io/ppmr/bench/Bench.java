@@ -1,5 +1,6 @@
 package io.ppmr.bench;
 
+import io.ppmr.bench.report.FigureCommand;
 import io.ppmr.daemon.log.ServiceLog;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -26,7 +27,8 @@ import picocli.CommandLine.Spec;
             ServiceCommands.Cold.class,
             ServiceCommands.Idle.class,
             BenchCommand.Limits.class,
-            PiecesCommand.class
+            PiecesCommand.class,
+            FigureCommand.class
         })
 public final class Bench implements Runnable {
     private static final int FAILED = 1;

@@ -3,6 +3,7 @@ package io.ppmr.bench;
 import com.fasterxml.jackson.annotation.JsonInclude;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
+import io.ppmr.cli.BuildVersion;
 import io.ppmr.linux.Command;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -43,9 +44,17 @@ record Result(
      * The machine that a result is from.
      *
      * @param device what carries the bytes
+     * @param build version and commit
      */
     record Machine(
-            int cores, String processor, long memoryBytes, String kernel, String jdk, String fuse, String device) {
+            int cores,
+            String processor,
+            long memoryBytes,
+            String kernel,
+            String jdk,
+            String fuse,
+            String device,
+            String build) {
 
         static Machine here(String device) throws IOException, InterruptedException {
             return new Machine(
@@ -55,7 +64,8 @@ record Result(
                     System.getProperty("os.name") + " " + System.getProperty("os.version"),
                     System.getProperty("java.vendor") + " " + System.getProperty("java.runtime.version"),
                     fuseVersion(),
-                    device);
+                    device,
+                    BuildVersion.text());
         }
 
         private static String field(String file, String name) throws IOException {

@@ -26,7 +26,7 @@ public final class BuildVersion {
     }
 
     /** Returns version, commit, protocol and journal in one line. */
-    static String text() throws IOException {
+    public static String text() throws IOException {
         Properties built = properties();
         String commit = built.getProperty("commit", "");
         return "ppmr " + built.getProperty("version") + (commit.isEmpty() ? "" : " (" + commit + ")") + ", protocol "

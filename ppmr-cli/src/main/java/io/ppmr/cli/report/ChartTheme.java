@@ -36,12 +36,12 @@ public record ChartTheme(Color background, Color text, Color grid, Color mark, L
     }
 
     /** Returns the color of a series by its number. Numbers beyond the last color begin again. */
-    Color series(int number) {
+    public Color series(int number) {
         return new Color(colors.get(number % colors.size()));
     }
 
     /** Returns the line of a series by its number. */
-    static Stroke line(int number) {
+    public static Stroke line(int number) {
         List<Float> dashes = DASHES.get(number % DASHES.size());
         if (dashes.isEmpty()) {
             return new BasicStroke(WIDTH);

@@ -25,7 +25,7 @@ import org.w3c.dom.Element;
  * text is a node of a document that the JDK writes, so it stays text whatever characters it has. Charts are images, so
  * nothing in them could run either. Confined to one thread.
  */
-final class HtmlPage {
+public final class HtmlPage {
     /** Maximum length of a text. Users can choose longer ones. */
     private static final int MAX_TEXT_CHARS = 2000;
 
@@ -72,7 +72,7 @@ final class HtmlPage {
     private final Element main;
 
     /** @param title title of the window */
-    HtmlPage(String title) throws IOException {
+    public HtmlPage(String title) throws IOException {
         try {
             document = DocumentBuilderFactory.newDefaultInstance()
                     .newDocumentBuilder()
@@ -128,25 +128,30 @@ final class HtmlPage {
                 && type != Character.UNASSIGNED;
     }
 
-    Element main() {
+    /** Returns the part of the page that has its content. */
+    public Element main() {
         return main;
     }
 
-    Element child(Element parent, String name) {
+    /** Adds an element. */
+    public Element child(Element parent, String name) {
         Element child = document.createElement(name);
         parent.appendChild(child);
         return child;
     }
 
-    void text(Element parent, String text) {
+    /** Adds a text, which stays text. */
+    public void text(Element parent, String text) {
         parent.appendChild(document.createTextNode(shown(text)));
     }
 
-    void heading(int level, String text) {
+    /** Adds a heading. */
+    public void heading(int level, String text) {
         text(child(main, "h" + level), text);
     }
 
-    void paragraph(String kind, String text) {
+    /** Adds a paragraph of a kind of the style sheet, or of none. */
+    public void paragraph(String kind, String text) {
         Element paragraph = child(main, "p");
         if (!kind.isEmpty()) {
             paragraph.setAttribute("class", kind);
@@ -155,7 +160,7 @@ final class HtmlPage {
     }
 
     /** Adds names with their values. */
-    void facts(List<List<String>> facts) {
+    public void facts(List<List<String>> facts) {
         Element list = child(main, "dl");
         for (List<String> fact : facts) {
             text(child(list, "dt"), fact.get(0));
@@ -164,17 +169,17 @@ final class HtmlPage {
     }
 
     /** A column of a table. Numbers and times are not broken into lines. */
-    record Column(String name, ColumnKind kind) {}
+    public record Column(String name, ColumnKind kind) {}
 
     /** The kinds of columns. */
-    enum ColumnKind {
+    public enum ColumnKind {
         TEXT,
         NUMBER,
         TIME
     }
 
     /** Adds a table in a region of its own, which scrolls where the window is narrow. */
-    void table(String caption, List<Column> columns, List<List<String>> rows) {
+    public void table(String caption, List<Column> columns, List<List<String>> rows) {
         Element region = child(main, "div");
         region.setAttribute("class", "scroll");
         region.setAttribute("role", "region");
@@ -209,7 +214,7 @@ final class HtmlPage {
      *
      * @param alternative the text for screen readers
      */
-    void chart(ChartVariants chart, String alternative, String caption) {
+    public void chart(ChartVariants chart, String alternative, String caption) {
         Element figure = child(main, "figure");
         Element picture = child(figure, "picture");
         if (!chart.narrowDark().isEmpty()) {
@@ -224,7 +229,7 @@ final class HtmlPage {
     }
 
     /** A chart as SVG. The narrow ones may be empty. */
-    record ChartVariants(String wideLight, String wideDark, String narrowLight, String narrowDark) {}
+    public record ChartVariants(String wideLight, String wideDark, String narrowLight, String narrowDark) {}
 
     private void source(Element picture, String media, String svg) {
         Element source = child(picture, "source");
@@ -237,7 +242,7 @@ final class HtmlPage {
     }
 
     /** Returns the file's text. */
-    String write() throws IOException {
+    public String write() throws IOException {
         try {
             Transformer transformer = TransformerFactory.newDefaultInstance().newTransformer();
             transformer.setOutputProperty(OutputKeys.METHOD, "html");

@@ -28,7 +28,7 @@ import org.w3c.dom.Element;
  * Draws a plot as SVG. The place of each mark is fixed by the size alone, and depends on no font of this machine. Text
  * stays text. Confined to one thread.
  */
-final class SvgCanvas {
+public final class SvgCanvas {
     private static final String SVG = "http://www.w3.org/2000/svg";
     private static final int PRECISION = 1;
     private static final int FONT_SIZE = 12;
@@ -42,13 +42,14 @@ final class SvgCanvas {
     private final ChartTheme theme;
     private final Font font = new Font(Font.SANS_SERIF, Font.PLAIN, FONT_SIZE);
 
-    SvgCanvas(ChartSize size, ChartTheme theme) {
+    /** Creates the canvas of one chart. */
+    public SvgCanvas(ChartSize size, ChartTheme theme) {
         this.size = size;
         this.theme = theme;
     }
 
     /** Fails by name where this JVM has no fonts, as with a minimal one. */
-    static void requireFonts() throws IOException {
+    public static void requireFonts() throws IOException {
         System.setProperty("java.awt.headless", "true");
         try {
             GraphicsEnvironment.getLocalGraphicsEnvironment().getAvailableFontFamilyNames();
@@ -70,7 +71,7 @@ final class SvgCanvas {
     }
 
     /** Makes an axis of numbers from 0 with round steps. */
-    NumberAxis axis(String name, double most, boolean isHorizontal) {
+    public NumberAxis axis(String name, double most, boolean isHorizontal) {
         NumberAxis axis = new NumberAxis(name);
         double step = roundStep(most / (size.isNarrow() && isHorizontal ? NARROW_TICKS : TICKS));
         axis.setTickUnit(new NumberTickUnit(step));
@@ -90,7 +91,8 @@ final class SvgCanvas {
         return 10 * power;
     }
 
-    void styled(ValueAxis axis) {
+    /** Gives an axis the fonts and colors of this canvas. */
+    public void styled(ValueAxis axis) {
         axis.setLabelFont(font);
         axis.setTickLabelFont(font);
         axis.setLabelPaint(theme.text());
@@ -100,7 +102,8 @@ final class SvgCanvas {
         axis.setLabelInsets(new RectangleInsets(2, 2, 2, 2));
     }
 
-    void styled(XYPlot plot) {
+    /** Gives a plot the colors of this canvas. */
+    public void styled(XYPlot plot) {
         plot.setBackgroundPaint(theme.background());
         plot.setDomainGridlinePaint(theme.grid());
         plot.setRangeGridlinePaint(theme.grid());
@@ -109,12 +112,13 @@ final class SvgCanvas {
         plot.setInsets(RectangleInsets.ZERO_INSETS);
     }
 
-    Font font() {
+    /** Returns the font of all texts. */
+    public Font font() {
         return font;
     }
 
     /** Returns the room for the axes of a plot. */
-    AxisSpace space() {
+    public AxisSpace space() {
         AxisSpace space = new AxisSpace();
         space.setLeft(size.left());
         space.setBottom(BOTTOM);
@@ -127,7 +131,7 @@ final class SvgCanvas {
      * @param title short name of the chart, which is the SVG's title
      * @param legendRows rows that the legend takes
      */
-    String draw(String title, Plot plot, int legendRows) throws IOException {
+    public String draw(String title, Plot plot, int legendRows) throws IOException {
         try {
             Document document = DocumentBuilderFactory.newNSInstance()
                     .newDocumentBuilder()
