@@ -1,7 +1,7 @@
 # Attacks a source and a target until it is ended: what an ordinary user of the node, a stranger on the network and a peer
 # with a wrong key can do, all at once. Run as an ordinary user, held to one processor.
 #
-#   perl attacks.pl KEY=VALUE...    seed, port (the target's), hello (version, mechanism and kind of a connection, A,B,C),
+#   perl attacks.pl KEY=VALUE...    seed, port (the target's), hello (newest and oldest version, mechanism and kind of a connection, A,B,C,D),
 #                                   secret (a file of root's), victim (a user ID), announced (the source's folder), sockets (A,B: the services'),
 #                                   mounts (A,B: theirs), own (A,B: the mounts in which a job of this user is moved),
 #                                   metrics (A,B: the ports of both endpoints), pidfile (the one that names a process of a job of this user)
@@ -49,8 +49,8 @@ sub target {
 }
 
 sub hello {
-    my ($version, $mechanism, $kind) = split /,/, $o{hello};
-    return "PPMr" . pack('vCC', $version, $mechanism, $kind) . "\0" x 16 . bytes(32);
+    my ($newest, $oldest, $mechanism, $kind) = split /,/, $o{hello};
+    return "PPMr" . pack('CCCC', $newest, $oldest, $mechanism, $kind) . "\0" x 16 . bytes(32);
 }
 
 # Until so many seconds from now, or nothing comes.

@@ -62,7 +62,7 @@ dpkg -i old.deb
 [ -z "$(ls /etc/ppmr)" ] || wrong "/etc/ppmr has $(ls /etc/ppmr)"
 getent group ppmr >/dev/null || wrong "the group is missing"
 [ "$(stat -c '%a %U' /run/ppmr /var/lib/ppmr /var/lib/ppmr/work | tr '\n' ' ')" = "755 root 711 root 711 root " ] || wrong "modes of the directories"
-ppmr --version | grep -E "^ppmr [0-9.]+( \([0-9a-f]+\))?, protocol [0-9]+, journal [0-9]+\$" || wrong "no version"
+ppmr --version | grep -E "^ppmr [0-9.]+( \([0-9a-f]+\))?, protocol [0-9]+( \([a-z0-9 ]+\))?, journal [0-9]+( \([a-z0-9 ]+\))?\$" || wrong "no version"
 [ "$(ppmr held)" = "no migration is open" ] || wrong "held"
 ppmr doctor >doctor.txt || true
 grep -q "ok    fuse-library" doctor.txt || wrong "doctor: $(cat doctor.txt)"
@@ -140,6 +140,17 @@ step "downgrade and upgrade while no migration is open"
 dpkg -i old.deb
 [ "$(installed)" = "installed $old" ] || wrong "$(installed)"
 dpkg -i new.deb
+
+step "a journal is of a version that only a later release reads: refused"
+mv /var/lib/ppmr/target-journal closed-journal
+mkdir /var/lib/ppmr/target-journal
+printf 'PPMRJRN9' >/var/lib/ppmr/target-journal/journal
+refused "is of version '9', and this release reads versions" dpkg -i old.deb
+refused "is of version 9, and $new reads no version above" dpkg -i new.deb
+rm -r /var/lib/ppmr/target-journal
+mv closed-journal /var/lib/ppmr/target-journal
+dpkg -i new.deb
+[ "$(installed)" = "installed $new" ] || wrong "$(installed)"
 
 step "a migration is open: removal and downgrade are refused"
 mv /var/lib/ppmr/target-journal closed-journal

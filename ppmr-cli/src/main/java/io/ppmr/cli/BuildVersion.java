@@ -1,6 +1,6 @@
 package io.ppmr.cli;
 
-import io.ppmr.protocol.data.Frame;
+import io.ppmr.protocol.data.VersionRange;
 import io.ppmr.transaction.journal.MappedJournal;
 import java.io.IOException;
 import java.io.InputStream;
@@ -30,6 +30,7 @@ public final class BuildVersion {
         Properties built = properties();
         String commit = built.getProperty("commit", "");
         return "ppmr " + built.getProperty("version") + (commit.isEmpty() ? "" : " (" + commit + ")") + ", protocol "
-                + Frame.VERSION + ", journal " + MappedJournal.VERSION;
+                + VersionRange.OF_THIS_RELEASE + ", journal "
+                + new VersionRange(MappedJournal.VERSION, MappedJournal.OLDEST_VERSION);
     }
 }

@@ -33,7 +33,7 @@ final class ConfigCommand implements Runnable {
     private CommandSpec spec;
 
     /** The result of a check. */
-    record CheckedFile(String file, String role, List<Mistake> mistakes) {}
+    record CheckedFile(String file, String role, List<Mistake> mistakes, List<Mistake> warnings) {}
 
     /** A configuration as it is shown. */
     record ShownFile(String file, String role, List<String> lines) {}
@@ -70,6 +70,9 @@ final class ConfigCommand implements Runnable {
             } else if (!json) {
                 one.mistakes().forEach(spec.commandLine().getErr()::println);
             }
+            if (!json) {
+                one.warnings().forEach(warning -> spec.commandLine().getErr().println("warning: " + warning));
+            }
         }
         if (json) {
             JsonText.print(out, checked);
@@ -80,10 +83,10 @@ final class ConfigCommand implements Runnable {
     private static CheckedFile check(Path file, boolean here) {
         try {
             ConfigRole role = ConfigRoles.of(file);
-            ConfigRoles.check(role, file, here);
-            return new CheckedFile(file.toString(), role.word(), List.of());
+            ResolvedValues values = ConfigRoles.check(role, file, here);
+            return new CheckedFile(file.toString(), role.word(), List.of(), values.warnings());
         } catch (ConfigException e) {
-            return new CheckedFile(file.toString(), "", e.mistakes());
+            return new CheckedFile(file.toString(), "", e.mistakes(), List.of());
         }
     }
 

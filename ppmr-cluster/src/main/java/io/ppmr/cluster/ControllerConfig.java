@@ -214,7 +214,10 @@ public record ControllerConfig(
 
     /** Reads a file on its node. Throws with all mistakes. */
     public static ControllerConfig load(Path file) throws ConfigException {
-        return read(new ConfigFile(file, true));
+        ConfigFile opened = new ConfigFile(file, true);
+        ControllerConfig config = read(opened);
+        opened.logWarnings();
+        return config;
     }
 
     static ControllerConfig read(ConfigFile file) throws ConfigException {

@@ -115,7 +115,16 @@ public final class ReconnectingLink implements AutoCloseable {
 
     /** Uses one connection, from its first message until it is lost. */
     private void useConnection(Message first) throws InterruptedException {
-        try (ControlLink link = new ControlLink(connector.get().control().channel(), attempt, silenceLimitNs)) {
+        try {
+            Connector.Control control = connector.get().control();
+            useConnection(first, new ControlLink(control.channel(), control.version(), attempt, silenceLimitNs));
+        } catch (IOException e) {
+            LOG.warn("{} could not be sent to {}: {}", first.getClass().getSimpleName(), target, e.getMessage());
+        }
+    }
+
+    private void useConnection(Message first, ControlLink connected) throws IOException, InterruptedException {
+        try (ControlLink link = connected) {
             Conversation useConnection = new Conversation();
             SessionAgent agent = new SessionAgent("ppmr-courier-link", link, ControlMessage::read, useConnection);
             agent.start();
@@ -131,8 +140,6 @@ public final class ReconnectingLink implements AutoCloseable {
             } finally {
                 agent.stop();
             }
-        } catch (IOException e) {
-            LOG.warn("{} could not be sent to {}: {}", first.getClass().getSimpleName(), target, e.getMessage());
         }
     }
 

@@ -6,6 +6,9 @@ format=@FORMAT@
 stage=@STAGE@
 version=@VERSION@
 
+# The newest version of a journal that this package reads: MappedJournal.VERSION.
+journal=3
+
 units="ppmr-source ppmr-target ppmr-controller"
 running=/var/lib/ppmr/running
 
@@ -139,7 +142,25 @@ refuse_downgrade() {
     fi
 }
 
+# refuse_newer_journals: a journal that this package cannot read. Nothing of it is open, or the installed package has
+# refused before.
+refuse_newer_journals() {
+    for file in /var/lib/ppmr/*journal*/journal; do
+        [ -f "$file" ] || continue
+        header=$(head -c 8 "$file" | tr -d '\0')
+        case $header in
+        PPMRJRN[0-9])
+            found=${header#PPMRJRN}
+            [ "$found" -le "$journal" ] || fail "$version is not installed: $file is of version $found, and $version" \
+                "reads no version above $journal. Remedy: install a newer version, or move $(dirname "$file") away"
+            ;;
+        esac
+    done
+}
+
 case $format:$stage:${1:-} in
+deb:preinst:upgrade | deb:preinst:install) refuse_newer_journals ;;
+rpm:preinst:1) refuse_newer_journals ;;
 deb:prerm:upgrade) refuse_downgrade "$version" "$2" ;;
 # The installed package has refused; this is the one that was to replace it.
 deb:prerm:failed-upgrade) if lower "$version" "$2"; then exit 1; fi ;;
@@ -148,6 +169,7 @@ rpm:preinst:[2-9])
     installed=$(readlink /usr/bin/ppmr) || installed=
     installed=${installed%/ppmr}
     refuse_downgrade "${installed##*/}" "$version"
+    refuse_newer_journals
     ;;
 deb:postinst:configure)
     prepare

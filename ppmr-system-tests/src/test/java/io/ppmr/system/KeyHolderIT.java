@@ -95,7 +95,8 @@ class KeyHolderIT {
                 LIMIT);
         long bytes = 0;
         Ear ear = new Ear();
-        try (ControlLink link = new ControlLink(connector.control().channel(), 1, LIMIT.toNanos())) {
+        Connector.Control control = connector.control();
+        try (ControlLink link = new ControlLink(control.channel(), control.version(), 1, LIMIT.toNanos())) {
             SessionAgent agent = new SessionAgent("key-holder", link, ControlMessage::read, ear);
             agent.start();
             try {
@@ -133,8 +134,8 @@ class KeyHolderIT {
                 new ControlMessage.Begin.TransferPlan(introduced.node().chunkBytes(), 1, 1, 0),
                 List.of("127.0.0.1:7"),
                 0,
-                List.of(0),
-                List.of("0 here")));
+                new ControlMessage.Begin.Placement(List.of(0), List.of("0 here")),
+                ""));
     }
 
     @Test

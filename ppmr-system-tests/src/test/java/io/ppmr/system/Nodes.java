@@ -18,11 +18,13 @@ import io.ppmr.migration.target.TargetRules;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
 import io.ppmr.migration.target.TargetSettings.RestoreTools;
+import io.ppmr.protocol.data.VersionRange;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transport.TransportChoice;
+import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.Closeable;
 import java.io.IOException;
@@ -57,10 +59,20 @@ final class Nodes implements AutoCloseable {
 
     private final Path directory;
     private final Deque<Closeable> services = new ArrayDeque<>();
+    private VersionRange versions = VersionRange.OF_THIS_RELEASE;
 
     Nodes(Path directory) throws IOException {
         this.directory = directory;
         Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-xr-x"));
+    }
+
+    /** Sets the versions of the protocol that services know which are made from now on. */
+    void versions(int newest, int oldest) {
+        versions = new VersionRange(newest, oldest);
+    }
+
+    private PeerAuthenticator key() {
+        return new ReleaseKey(KEY, versions);
     }
 
     TargetService target(String name, Checkpointer... restores) throws IOException, InterruptedException {
@@ -81,7 +93,7 @@ final class Nodes implements AutoCloseable {
                         directory.resolve(name + "-journal"),
                         POOL,
                         new TransferSettings(Path.of("/dev/shm"), 64 << 20, 16 << 20, Duration.ofSeconds(60)),
-                        KEY,
+                        key(),
                         new RestoreTools(List.of(restores), trustedUsers),
                         new TargetRules(Duration.ofMinutes(5), false, true, MIGRATIONS, List.of()),
                         Optional.empty(),
@@ -114,7 +126,7 @@ final class Nodes implements AutoCloseable {
                 settings(name),
                 directory.resolve(name + "-journal"),
                 POOL,
-                KEY,
+                key(),
                 new SpareNodes.Listed(Arrays.asList(spares)),
                 new SourceSettings.Connecting(2, Duration.ofSeconds(5)),
                 new MigrationLimits(

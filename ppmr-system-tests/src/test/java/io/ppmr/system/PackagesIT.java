@@ -92,6 +92,14 @@ class PackagesIT {
                 .orElseThrow();
     }
 
+    /** The scripts refuse a journal that the package cannot read, before any program of it is there. */
+    @Test
+    void shouldNameTheNewestJournalInTheScriptsWhenTheyRefuseANewerOne() throws Exception {
+        String script =
+                Files.readString(HOME.resolve("ppmr-packages/src/main/resources/io/ppmr/packages/maintainer.sh"));
+        assertTrue(script.contains("\njournal=" + MappedJournal.VERSION + "\n"), "the version in maintainer.sh");
+    }
+
     // ---- content ---------------------------------------------------------------------------------------------------
 
     @Test

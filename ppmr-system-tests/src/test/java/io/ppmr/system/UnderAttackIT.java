@@ -10,7 +10,7 @@ import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
-import io.ppmr.protocol.data.Frame;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
 import java.io.IOException;
@@ -464,7 +464,7 @@ class UnderAttackIT {
                 script("attacks.pl"),
                 "seed=" + (seed + 100L * block),
                 "port=" + services.port(),
-                "hello=" + Frame.VERSION + ",1,1",
+                "hello=" + ProtocolVersion.NEWEST.number() + "," + ProtocolVersion.OLDEST.number() + ",1,1",
                 "victim=" + VICTIM,
                 "secret=" + directory.resolve("key"),
                 "announced=" + directory.resolve("announced"),

@@ -279,8 +279,8 @@ public final class Participant extends TransactionDriver<ParticipantState> {
             long fenceWindowMs = TimeUnit.NANOSECONDS.toMillis(times.fenceWindowNs());
             long silenceLimitMs = TimeUnit.NANOSECONDS.toMillis(times.silenceLimitNs());
             // Accept is sent first, so that the source does not wait until all restarts are started.
-            carryOut(
-                    new Effect.Reply(start.attempt(), new ControlMessage.Accept(nowNs, fenceWindowMs, silenceLimitMs)));
+            carryOut(new Effect.Reply(
+                    start.attempt(), new ControlMessage.Accept(nowNs, fenceWindowMs, silenceLimitMs, "")));
         } else if (effect instanceof Effect.FenceSource) {
             fenceEndNs = state.round();
             fenceOver = false;

@@ -86,7 +86,7 @@ class DefectiveExecutorTest {
         Coordinator coordinator = new Executor(throwsOnce).coordinator(new InMemoryJournal());
         coordinator.start(List.of("a"), List.of(), nowNs);
         pass(coordinator);
-        coordinator.onMessage("a", 1, new ControlMessage.Accept(0, 0, 1_000), nowNs);
+        coordinator.onMessage("a", 1, new ControlMessage.Accept(0, 0, 1_000, ""), nowNs);
         coordinator.on(new CoordinatorEvent.ImageComplete("a", List.of()), nowNs);
         pass(coordinator);
         return coordinator;

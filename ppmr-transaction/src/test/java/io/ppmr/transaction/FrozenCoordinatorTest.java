@@ -51,7 +51,7 @@ class FrozenCoordinatorTest {
     private void rollBackWithoutTheSecond() {
         coordinator.start(List.of("a", "b"), List.of(), nowNs);
         for (String target : List.of("a", "b")) {
-            coordinator.onMessage(target, 1, new ControlMessage.Accept(0, 20_000, 1_000), nowNs);
+            coordinator.onMessage(target, 1, new ControlMessage.Accept(0, 20_000, 1_000, ""), nowNs);
             coordinator.on(new CoordinatorEvent.ImageComplete(target, List.of()), nowNs);
         }
         coordinator.linkDown("b", nowNs);

@@ -58,7 +58,7 @@ class RunningEffectTest {
     private void begin() {
         slow.none();
         coordinator.start(List.of("a"), List.of(), nowNs);
-        coordinator.onMessage("a", 1, new ControlMessage.Accept(0, 0, 1_000), nowNs);
+        coordinator.onMessage("a", 1, new ControlMessage.Accept(0, 0, 1_000, ""), nowNs);
     }
 
     private void vote() {

@@ -5,6 +5,7 @@ import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.ValueFrame;
 import java.io.IOException;
 import java.net.SocketAddress;
@@ -57,6 +58,7 @@ public final class ControlLink implements AutoCloseable {
 
     private final Outbox out;
     private final ResumableConnection connection;
+    private final ProtocolVersion version;
     private volatile int attempt;
     private final long silenceLimitNs;
     /** Null if only the agent sends. */
@@ -110,17 +112,21 @@ public final class ControlLink implements AutoCloseable {
     /**
      * Takes over a connected and authenticated channel.
      *
+     * @param version the version that both ends agreed on; a message of a later one cannot be sent
      * @param attempt the attempt of its frames, or {@link #OF_FIRST_FRAME}; frames of other attempts are refused
      * @param silenceLimitNs the time without a received byte after which the link is lost
      */
-    public ControlLink(SocketChannel channel, int attempt, long silenceLimitNs) throws IOException {
-        this(channel, attempt, silenceLimitNs, BootClock::nowNs);
+    public ControlLink(SocketChannel channel, ProtocolVersion version, int attempt, long silenceLimitNs)
+            throws IOException {
+        this(channel, version, attempt, silenceLimitNs, BootClock::nowNs);
     }
 
     /** @param clockNs the clock for the silence limit, which includes the time of a suspended machine */
-    ControlLink(SocketChannel channel, int attempt, long silenceLimitNs, LongSupplier clockNs) throws IOException {
+    ControlLink(SocketChannel channel, ProtocolVersion version, int attempt, long silenceLimitNs, LongSupplier clockNs)
+            throws IOException {
         this(
                 channel,
+                version,
                 attempt,
                 silenceLimitNs,
                 clockNs,
@@ -131,6 +137,7 @@ public final class ControlLink implements AutoCloseable {
 
     private ControlLink(
             SocketChannel channel,
+            ProtocolVersion version,
             int attempt,
             long silenceLimitNs,
             LongSupplier clockNs,
@@ -143,6 +150,7 @@ public final class ControlLink implements AutoCloseable {
         this.acknowledgeBytes = bufferBytes / 4;
         this.ring = ring;
         this.clockNs = clockNs;
+        this.version = version;
         this.lastReceivedNs = clockNs.getAsLong();
         this.attempt = attempt;
         this.silenceLimitNs = silenceLimitNs;
@@ -153,8 +161,15 @@ public final class ControlLink implements AutoCloseable {
      * Takes over a channel for questions and answers, with a sixth of the usual memory. Only the agent sends, by
      * {@link #sendFromAgent}, and only its thread uses the link.
      */
-    public static ControlLink forQuestions(SocketChannel channel, int attempt, long silenceLimitNs) throws IOException {
-        return new ControlLink(channel, attempt, silenceLimitNs, BootClock::nowNs, QUESTION_BUFFER_BYTES, null);
+    public static ControlLink forQuestions(
+            SocketChannel channel, ProtocolVersion version, int attempt, long silenceLimitNs) throws IOException {
+        return new ControlLink(
+                channel, version, attempt, silenceLimitNs, BootClock::nowNs, QUESTION_BUFFER_BYTES, null);
+    }
+
+    /** The version of the protocol that both ends agreed on. */
+    public ProtocolVersion version() {
+        return version;
     }
 
     public int attempt() {
@@ -274,7 +289,7 @@ public final class ControlLink implements AutoCloseable {
      * never mixed.
      */
     public void send(Message message) throws IOException {
-        List<DirectBuffer> frames = message.frames(attempt);
+        List<DirectBuffer> frames = frames(message);
         if (frames.size() == 1) {
             send(frames.get(0));
         } else if (Thread.currentThread() == agentThread) {
@@ -296,7 +311,7 @@ public final class ControlLink implements AutoCloseable {
      */
     public boolean offer(Message message) throws IOException {
         requireAlive();
-        List<DirectBuffer> frames = message.frames(attempt);
+        List<DirectBuffer> frames = frames(message);
         DirectBuffer frame = frames.get(0);
         int index = frames.size() == 1 ? ring.tryClaim(MESSAGE_TYPE_ID, frame.capacity()) : 0;
         if (index <= 0) {
@@ -306,6 +321,19 @@ public final class ControlLink implements AutoCloseable {
         ring.buffer().putBytes(index, frame, 0, frame.capacity());
         commit(index);
         return true;
+    }
+
+    private List<DirectBuffer> frames(Message message) {
+        requireKnown(message);
+        return message.frames(attempt);
+    }
+
+    private void requireKnown(Message message) {
+        if (version.isBefore(message.since())) {
+            throw new IllegalArgumentException(message.getClass().getSimpleName() + " of version "
+                    + message.since().number() + " on the connection to " + peer() + ", which uses version "
+                    + version.number() + " of the protocol");
+        }
     }
 
     private void send(DirectBuffer frame) throws IOException {
@@ -347,12 +375,13 @@ public final class ControlLink implements AutoCloseable {
      * there is space.
      */
     public void sendFromAgent(Message message) {
+        requireKnown(message);
         kept.add(message.frame(attempt));
     }
 
     /** Like {@link #sendFromAgent}, for a message of any number of frames, while the agent sends nothing else. */
     public void sendAllFromAgent(Message message) {
-        kept.addAll(message.frames(attempt));
+        kept.addAll(frames(message));
     }
 
     /** Returns true if no message of the agent waits for space. Further messages would wait behind it. */

@@ -1,6 +1,7 @@
 package io.ppmr.transport;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -12,6 +13,7 @@ import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.transport.LinkRunner.Taken;
 import java.io.EOFException;
@@ -33,6 +35,7 @@ import org.agrona.concurrent.UnsafeBuffer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 
 class ControlLinkTest {
     private static final int ATTEMPT = 5;
@@ -173,7 +176,7 @@ class ControlLinkTest {
     @Test
     void shouldBeLostWhenTheMachineWasSuspendedForLongerThanTheSilenceLimit() throws Exception {
         AtomicLong clockNs = new AtomicLong(MINUTE_NS);
-        try (ControlLink link = new ControlLink(pair.far(), ATTEMPT, MINUTE_NS, clockNs::get)) {
+        try (ControlLink link = new ControlLink(pair.far(), ProtocolVersion.NEWEST, ATTEMPT, MINUTE_NS, clockNs::get)) {
             FrameHandler nothing = (type, buffer, offset, lengthBytes) -> {};
             assertEquals(0, link.doWork(nothing));
             clockNs.addAndGet(MINUTE_NS);
@@ -230,20 +233,46 @@ class ControlLinkTest {
     }
 
     @Test
-    void shouldRefuseAnotherVersion() throws Exception {
+    void shouldRefuseAnotherFormat() throws Exception {
         LinkRunner far = run(pair.far(), ATTEMPT, MINUTE_NS);
         write(value(FrameType.SYNC, ATTEMPT, 1).put(4, (byte) 1));
-        names(ProtocolException.class, far.awaitFailure(), "uses version 1 of the protocol");
+        names(ProtocolException.class, far.awaitFailure(), "frame of format 1 instead of 9");
     }
 
     @Test
     void shouldRefuseAMessageThatCannotBeRead() throws Exception {
         LinkRunner far = run(pair.far(), ATTEMPT, MINUTE_NS);
-        DirectBuffer frame = new ControlMessage.Accept(1, 0, 0).frame(ATTEMPT);
+        DirectBuffer frame = new ControlMessage.Accept(1, 0, 0, "").frame(ATTEMPT);
         ByteBuffer bytes = ByteBuffer.allocate(frame.capacity());
         frame.getBytes(0, bytes, frame.capacity());
         write(bytes.flip().put(Frame.HEADER_BYTES, (byte) 99));
         names(ProtocolException.class, far.awaitFailure(), "unknown code 99");
+    }
+
+    /** A defect of the sender, since it has not looked at the agreed version. */
+    @Test
+    void shouldNotSendAMessageThatTheAgreedVersionDoesNotHave() throws Exception {
+        Message withBootId = new ControlMessage.Accept(1, 0, 0, "01234567-89ab-cdef-0123-456789abcdef");
+        Message without = new ControlMessage.Accept(1, 0, 0, "");
+        try (ControlLink link = new ControlLink(pair.far(), ProtocolVersion.V9, ATTEMPT, MINUTE_NS)) {
+            for (Executable send : List.<Executable>of(
+                    () -> link.send(withBootId),
+                    () -> link.offer(withBootId),
+                    () -> link.sendFromAgent(withBootId),
+                    () -> link.sendAllFromAgent(withBootId))) {
+                names(
+                        IllegalArgumentException.class,
+                        assertThrows(IllegalArgumentException.class, send),
+                        "Accept of version 10 on the connection to");
+            }
+            assertTrue(link.isClear());
+            link.sendFromAgent(without);
+            assertFalse(link.isClear());
+        }
+        try (ControlLink link = new ControlLink(pair.near(), ProtocolVersion.V10, ATTEMPT, MINUTE_NS)) {
+            link.sendFromAgent(withBootId);
+            assertFalse(link.isClear());
+        }
     }
 
     // ---- silence ----------------------------------------------------------------------------------------------
@@ -259,7 +288,8 @@ class ControlLinkTest {
 
     @Test
     void shouldNotCountTheTimeBeforeItsAgentRunsAsSilence() throws Exception {
-        ControlLink link = new ControlLink(pair.far(), ATTEMPT, TimeUnit.MILLISECONDS.toNanos(200));
+        ControlLink link =
+                new ControlLink(pair.far(), ProtocolVersion.NEWEST, ATTEMPT, TimeUnit.MILLISECONDS.toNanos(200));
         LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(400));
         assertEquals(0, link.doWork((type, buffer, offset, length) -> {}));
         link.close();
@@ -277,7 +307,7 @@ class ControlLinkTest {
     /** If a received frame is unread, a plain close of the socket sends a reset. */
     @Test
     void shouldCloseOrderlyWhenAReceivedFrameIsUnread() throws Exception {
-        ControlLink far = new ControlLink(pair.far(), ATTEMPT, MINUTE_NS);
+        ControlLink far = new ControlLink(pair.far(), ProtocolVersion.NEWEST, ATTEMPT, MINUTE_NS);
         try (Selector comes = Selector.open()) {
             pair.far().register(comes, SelectionKey.OP_READ);
             write(ByteBuffer.wrap("a frame".getBytes(StandardCharsets.US_ASCII)));
@@ -382,7 +412,7 @@ class ControlLinkTest {
 
     @Test
     void shouldSendRemainingFramesWhenItIsDrained() throws Exception {
-        ControlLink link = new ControlLink(pair.near(), ATTEMPT, MINUTE_NS);
+        ControlLink link = new ControlLink(pair.near(), ProtocolVersion.NEWEST, ATTEMPT, MINUTE_NS);
         for (int i = 0; i < 20; i++) {
             link.sendValue(FrameType.SYNC, 1, i);
         }
@@ -397,7 +427,7 @@ class ControlLinkTest {
     // ---- both sides -------------------------------------------------------------------------------------------
 
     private LinkRunner run(SocketChannel channel, int attempt, long silenceNs) throws IOException {
-        LinkRunner runner = new LinkRunner(new ControlLink(channel, attempt, silenceNs));
+        LinkRunner runner = new LinkRunner(new ControlLink(channel, ProtocolVersion.NEWEST, attempt, silenceNs));
         runners.add(runner);
         return runner;
     }

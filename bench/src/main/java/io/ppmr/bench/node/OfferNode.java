@@ -11,6 +11,7 @@ import io.ppmr.protocol.data.CreditRequestFrame;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.NodeKind;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.ReleaseFrame;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.transport.ChunkSender;
@@ -78,7 +79,7 @@ final class OfferNode implements NodeMain.BenchNode {
         over = false;
         runEnds = new CountDownLatch(1);
         nextOrder = 0;
-        link = new ControlLink(end.control(), 1, TargetNode.SILENCE_NS);
+        link = new ControlLink(end.control(), ProtocolVersion.NEWEST, 1, TargetNode.SILENCE_NS);
         path = end.path();
         if (path instanceof ChunkSender sender) {
             sender.begin(1, this::released);

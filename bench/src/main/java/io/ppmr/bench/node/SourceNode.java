@@ -9,6 +9,7 @@ import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.DataMessage.NameChange;
 import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.source.image.OutgoingFiles;
@@ -78,7 +79,7 @@ final class SourceNode implements NodeMain.BenchNode {
         }
         SourceConnections end = SourceConnections.join(
                 words.subList(2, words.size()), Integer.parseInt(words.get(1)), pool, this::lost);
-        ControlLink link = new ControlLink(end.control(), 1, TargetNode.SILENCE_NS);
+        ControlLink link = new ControlLink(end.control(), ProtocolVersion.NEWEST, 1, TargetNode.SILENCE_NS);
         path = end.path();
         outlet = new LinkOutlet(
                 link,

@@ -10,6 +10,7 @@ import io.ppmr.linux.LogContext;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.ImageTraits;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.target.image.ArrivingImageView;
@@ -106,7 +107,7 @@ final class TargetNode implements NodeMain.BenchNode {
     @Override
     public String command(List<String> words) throws Exception {
         TargetConnections.Joined joined = connections.join(words.subList(1, words.size()));
-        ControlLink link = new ControlLink(joined.control(), 1, SILENCE_NS);
+        ControlLink link = new ControlLink(joined.control(), ProtocolVersion.NEWEST, 1, SILENCE_NS);
         directory = DIRECTORY + ++runs;
         transfer = new Transfer(
                 SETTINGS,

@@ -3,6 +3,7 @@ package io.ppmr.cluster.message;
 import io.ppmr.linux.RareLog;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.auth.SessionId;
@@ -55,8 +56,10 @@ public final class QuestionListener implements AutoCloseable {
         return listener.responds(limit.toNanos());
     }
 
-    private void serve(SocketChannel channel, SessionId session) throws IOException, InterruptedException {
-        ControlLink link = ControlLink.forQuestions(channel, ControlLink.OF_FIRST_FRAME, SILENCE_LIMIT.toNanos());
+    private void serve(SocketChannel channel, SessionId session, ProtocolVersion version)
+            throws IOException, InterruptedException {
+        ControlLink link =
+                ControlLink.forQuestions(channel, version, ControlLink.OF_FIRST_FRAME, SILENCE_LIMIT.toNanos());
         boolean answered = false;
         try {
             Deque<ClusterMessage> questions = new ArrayDeque<>();

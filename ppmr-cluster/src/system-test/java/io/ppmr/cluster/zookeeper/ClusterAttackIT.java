@@ -318,7 +318,7 @@ class ClusterAttackIT {
     @Test
     void shouldEndAConnectionThatSendsQuestionsBeforeTheAnswers() throws Exception {
         Connector.Control control = new Connector(questions, key, LIMIT).control();
-        ControlLink link = new ControlLink(control.channel(), 1, LIMIT.toNanos());
+        ControlLink link = new ControlLink(control.channel(), control.version(), 1, LIMIT.toNanos());
         ClusterMessage question = new ClusterMessage.Join("n1", "target", "00");
         assertThrows(IOException.class, () -> {
             for (long endNs = System.nanoTime() + LIMIT.toNanos(); System.nanoTime() - endNs < 0; ) {

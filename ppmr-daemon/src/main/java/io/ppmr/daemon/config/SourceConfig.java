@@ -232,7 +232,10 @@ public record SourceConfig(
 
     /** Reads a file on its node. Throws with all mistakes. */
     public static SourceConfig load(Path file) throws ConfigException {
-        return read(new ConfigFile(file, true));
+        ConfigFile opened = new ConfigFile(file, true);
+        SourceConfig config = read(opened);
+        opened.logWarnings();
+        return config;
     }
 
     /** Reads a file. Values that only its node has are null on other nodes. */

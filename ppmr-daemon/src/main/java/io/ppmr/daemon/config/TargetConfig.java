@@ -163,7 +163,10 @@ public record TargetConfig(
 
     /** Reads a file on its node. Throws with all mistakes. */
     public static TargetConfig load(Path file) throws ConfigException {
-        return read(new ConfigFile(file, true));
+        ConfigFile opened = new ConfigFile(file, true);
+        TargetConfig config = read(opened);
+        opened.logWarnings();
+        return config;
     }
 
     /** Reads a file. Values that only its node has are null on other nodes. */

@@ -55,6 +55,7 @@ public record MigrationHistory(
     /** The records of the protocol, in words. */
     private static final Map<String, String> EVENT_WORDS = Map.ofEntries(
             Map.entry("Secret", "secret made"),
+            Map.entry("PeerNode", "peer node"),
             Map.entry("Begun", "attempt began"),
             Map.entry("PagesChosen", "memory"),
             Map.entry("NothingChanged", "nothing was changed"),
@@ -355,6 +356,10 @@ public record MigrationHistory(
         }
         if (record instanceof TransactionRecord.PagesChosen pages) {
             return pages.sentence();
+        }
+        if (record instanceof TransactionRecord.PeerNode node) {
+            return node.peer() + ", protocol " + node.protocol()
+                    + (node.bootId().isEmpty() ? "" : ", boot ID " + node.bootId());
         }
         if (record instanceof TransactionRecord.JobStopped stopped) {
             return "stopped by the job itself: "

@@ -24,6 +24,9 @@ public @interface Key {
     /** A value that a file could have. */
     String example();
 
+    /** The name that the release before had for it, which is accepted with a warning; empty for none. */
+    String former() default "";
+
     /** The lowest value of a whole number. */
     int least() default 0;
 

@@ -27,6 +27,7 @@ import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.MemoryWay;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.source.image.ImageFailure;
 import io.ppmr.source.image.OutgoingFile;
@@ -216,7 +217,20 @@ final class SourceSession {
     String begin(Cancellation cancellation, SessionListener after) throws IOException, InterruptedException {
         Connector.Control control = connector.control();
         link = new ControlLink(
-                control.channel(), attempt, settings.node().silenceLimit().toNanos());
+                control.channel(),
+                control.version(),
+                attempt,
+                settings.node().silenceLimit().toNanos());
+        String unused = settings.authenticator().versions().unusedWith(control.version());
+        if (!unused.isEmpty()) {
+            LOG.info(
+                    "target {} and this service agreed on version {} of the protocol; this service has version {}. Not"
+                            + " used in this migration: {}. Remedy: install the same release of ppmr on both nodes",
+                    leg().target(),
+                    control.version().number(),
+                    settings.authenticator().versions(),
+                    unused);
+        }
         TcpTransport tcp = new TcpTransport(deadline ->
                 connector.data(control.session(), settings.connecting().connections()));
         TransportChoice.Proposal transport = service.transports()
@@ -250,8 +264,9 @@ final class SourceSession {
                         comparison == null ? 0 : comparison.carriedBytes()),
                 plan.addresses(),
                 place,
-                job.notes().ranks(),
-                plan.map(job.others()).lines()));
+                new ControlMessage.Begin.Placement(
+                        job.notes().ranks(), plan.map(job.others()).lines()),
+                link.version().isBefore(ProtocolVersion.V10) ? "" : FileComparison.kernel()));
         Message answer = awaitAnswer(cancellation);
         boolean isOffer = answer instanceof DataMessage.Offer || answer instanceof DataMessage.OfferedRails;
         if (transport.targetChooses() && isOffer) {
@@ -289,6 +304,12 @@ final class SourceSession {
         cancellation.onCancel(outlet::fail);
         context.record().setSentBytes(place, outlet::sentBytes);
         context.record().clock(place, accept.clockNs(), System.nanoTime());
+        service.note(new TransactionRecord.PeerNode(
+                context.migrationId(),
+                attempt,
+                leg().target().toString(),
+                link.version().number(),
+                accept.bootId()));
         show();
         listener = after;
         for (SessionEvent waiting = answers.poll(); waiting != null; waiting = answers.poll()) {

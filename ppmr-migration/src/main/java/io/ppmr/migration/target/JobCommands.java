@@ -39,9 +39,15 @@ final class JobCommands {
 
     /** Notes the plan of an attempt that begins. */
     void begun(Begin begin, int attempt) {
-        String moving = begin.moving().stream().map(String::valueOf).collect(Collectors.joining(" "));
+        String moving = begin.placement().moving().stream().map(String::valueOf).collect(Collectors.joining(" "));
         placement = new TransactionRecord.JobPlacement(
-                begin.migrationId(), attempt, begin.job(), begin.uid(), begin.gid(), moving, begin.rankNodes());
+                begin.migrationId(),
+                attempt,
+                begin.job(),
+                begin.uid(),
+                begin.gid(),
+                moving,
+                begin.placement().rankNodes());
     }
 
     /** Records the plan. The vote's sync follows, and brings it to the disk. */

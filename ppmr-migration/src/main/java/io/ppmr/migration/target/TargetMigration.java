@@ -8,12 +8,14 @@ import io.ppmr.linux.HostPort;
 import io.ppmr.migration.OperatorView;
 import io.ppmr.migration.QuietPoll;
 import io.ppmr.migration.ReconnectingLink;
+import io.ppmr.migration.node.FileComparison;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.transaction.EffectExecutor;
@@ -91,6 +93,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
     private ControlLink failedSource;
     private String source = "";
     private String self = "";
+    private TransactionRecord.PeerNode sourceNode;
     private int attempt;
     private boolean restoring;
     private boolean defective;
@@ -250,6 +253,8 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         attempt = from.attempt();
         source = hostOf(from.peer());
         self = begin.participants().get(begin.participantIndex());
+        sourceNode = new TransactionRecord.PeerNode(
+                id, attempt, source, from.version().number(), begin.bootId());
         jobCommands.begun(begin, attempt);
         participant.onMessage(attempt, begin, clock.getAsLong());
         runLoop();
@@ -422,6 +427,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         restoration.requireNoEscalation();
         jobCommands.recordPlacement();
         service.journal().append(new TransactionRecord.Secret(id, attempt, secret));
+        service.journal().append(sourceNode);
         noteStopped();
         restoring = false;
         participant.copiesHeld(source, copies.planned(self), clock.getAsLong());
@@ -541,7 +547,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
 
     /**
      * Sends a message to the source if it is reachable. Otherwise the message is dropped, because it is repeated later.
-     * This adds the clock of an Accept, and the report of a vote.
+     * This adds the clock and the boot ID of an Accept, and the report of a vote.
      */
     private void reply(ControlMessage message) {
         if (message instanceof ControlMessage.Committed || message instanceof ControlMessage.RolledBack) {
@@ -555,7 +561,8 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
             }
             send(new ControlMessage.Prepared(report()));
         } else if (message instanceof ControlMessage.Accept accept) {
-            send(new ControlMessage.Accept(System.nanoTime(), accept.fenceWindowMs(), accept.silenceLimitMs()));
+            String bootId = link == null || link.version().isBefore(ProtocolVersion.V10) ? "" : FileComparison.kernel();
+            send(new ControlMessage.Accept(System.nanoTime(), accept.fenceWindowMs(), accept.silenceLimitMs(), bootId));
         } else {
             send(message);
         }

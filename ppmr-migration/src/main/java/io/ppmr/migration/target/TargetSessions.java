@@ -20,6 +20,7 @@ import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.MessageParts;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.session.ReceiveBuffers;
@@ -307,9 +308,11 @@ final class TargetSessions {
     }
 
     /** Serves one control connection to its end, on the connection's thread. */
-    void serve(SocketChannel channel, SessionId session) throws IOException, InterruptedException {
+    void serve(SocketChannel channel, SessionId session, ProtocolVersion version)
+            throws IOException, InterruptedException {
         ControlLink link = new ControlLink(
                 channel,
+                version,
                 ControlLink.OF_FIRST_FRAME,
                 settings.node().silenceLimit().toNanos());
         // The agent, and all threads of this connection, inherit the peer from this context.

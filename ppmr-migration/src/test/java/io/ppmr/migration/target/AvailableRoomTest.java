@@ -61,8 +61,8 @@ class AvailableRoomTest {
                 new Begin.TransferPlan(128 << 10, 1, 1, 0),
                 List.of("a:1"),
                 0,
-                List.of(),
-                List.of());
+                new Begin.Placement(List.of(), List.of()),
+                "");
         return new ArrivalAccount(begin, "b:2", new JobFacts("c", bytes, 0, List.of()), retained);
     }
 

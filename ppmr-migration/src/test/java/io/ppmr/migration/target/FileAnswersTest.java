@@ -11,6 +11,7 @@ import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.protocol.control.ControlMessage.FilesInspected;
 import io.ppmr.protocol.control.ControlMessage.InspectFiles;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.transport.ControlLink;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -103,7 +104,7 @@ class FileAnswersTest {
                     SocketChannel there = listening.accept();
                     FileAnswers answers = answers("nothing is looked at here")) {
                 assertTrue(there.isConnected());
-                ControlLink link = new ControlLink(here, 1, LIMIT.toNanos());
+                ControlLink link = new ControlLink(here, ProtocolVersion.NEWEST, 1, LIMIT.toNanos());
                 link.close();
                 answers.answerLater(QUESTION, link);
                 assertTrue(Polling.until(LIMIT, () -> isFree(answers, link)), "it does not stay busy");
@@ -127,7 +128,7 @@ class FileAnswersTest {
             try (SocketChannel here = SocketChannel.open(listening.getLocalAddress());
                     SocketChannel there = listening.accept();
                     FileAnswers answers = answers("");
-                    ControlLink link = new ControlLink(here, 1, LIMIT.toNanos())) {
+                    ControlLink link = new ControlLink(here, ProtocolVersion.NEWEST, 1, LIMIT.toNanos())) {
                 assertTrue(there.isConnected());
                 answers.answerLater(QUESTION, link);
                 assertTrue(Polling.until(LIMIT, this::hasPending), "the process is started");

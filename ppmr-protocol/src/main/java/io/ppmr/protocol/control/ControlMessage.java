@@ -5,6 +5,7 @@ import io.ppmr.protocol.data.MemoryWay;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.MessageFields;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.TransferReport;
 import java.util.List;
 import net.openhft.chronicle.bytes.Bytes;
@@ -119,10 +120,9 @@ public sealed interface ControlMessage extends Message {
     }
 
     /**
-     * S to T: requests the migration before anything was done to the originals. {@code moving} are all ranks that move,
-     * and {@code rankNodes} has "rank node" for every rank of the job after the migration. {@code participants} are the
+     * S to T: requests the migration before anything was done to the originals. {@code participants} are the
      * addresses of all targets in their order, and {@code participantIndex} is the receiver's index in that list. Every
-     * attempt at a migration has the same {@code secret}.
+     * attempt at a migration has the same {@code secret}. {@code bootId} is that of the source's node, or empty.
      */
     record Begin(
             String migrationId,
@@ -135,8 +135,8 @@ public sealed interface ControlMessage extends Message {
             TransferPlan transfer,
             List<String> participants,
             int participantIndex,
-            List<Integer> moving,
-            List<String> rankNodes)
+            Placement placement,
+            String bootId)
             implements ControlMessage {
         /**
          * The plan of a transfer of bytes.
@@ -159,11 +159,36 @@ public sealed interface ControlMessage extends Message {
             }
         }
 
+        /**
+         * The nodes of the job's ranks.
+         *
+         * @param moving all ranks that move
+         * @param rankNodes "rank node" for every rank of the job after the migration
+         */
+        public record Placement(List<Integer> moving, List<String> rankNodes) {
+            public Placement {
+                moving = List.copyOf(moving);
+                rankNodes = List.copyOf(rankNodes);
+            }
+
+            void write(Bytes<?> out) {
+                MessageFields.writeInts(out, moving);
+                MessageFields.writeTexts(out, rankNodes);
+            }
+
+            static Placement read(Bytes<?> in) throws ProtocolException {
+                return new Placement(MessageFields.ints(in), MessageFields.texts(in));
+            }
+        }
+
         public Begin {
             ranks = List.copyOf(ranks);
             participants = List.copyOf(participants);
-            moving = List.copyOf(moving);
-            rankNodes = List.copyOf(rankNodes);
+        }
+
+        @Override
+        public ProtocolVersion since() {
+            return bootId.isEmpty() ? ProtocolVersion.V9 : ProtocolVersion.V10;
         }
 
         @Override
@@ -177,21 +202,27 @@ public sealed interface ControlMessage extends Message {
             transfer.write(out);
             MessageFields.writeTexts(out, participants);
             out.writeInt(participantIndex);
-            MessageFields.writeInts(out, moving);
-            MessageFields.writeTexts(out, rankNodes);
+            placement.write(out);
+            MessageFields.writeAddedText(out, bootId);
         }
     }
 
     /**
      * T to S: accepts. The target starts the restores next. {@code clockNs} is the target's monotonic clock now. After
      * its vote the target may fence the source until {@code fenceWindowMs} after it lost the source; 0 means never. It
-     * counts a link as lost after {@code silenceLimitMs}.
+     * counts a link as lost after {@code silenceLimitMs}. {@code bootId} is that of the target's node, or empty.
      */
-    record Accept(long clockNs, long fenceWindowMs, long silenceLimitMs) implements ControlMessage {
+    record Accept(long clockNs, long fenceWindowMs, long silenceLimitMs, String bootId) implements ControlMessage {
+        @Override
+        public ProtocolVersion since() {
+            return bootId.isEmpty() ? ProtocolVersion.V9 : ProtocolVersion.V10;
+        }
+
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 2);
             out.writeLong(clockNs).writeLong(fenceWindowMs).writeLong(silenceLimitMs);
+            MessageFields.writeAddedText(out, bootId);
         }
     }
 
@@ -426,9 +457,11 @@ public sealed interface ControlMessage extends Message {
                         Begin.TransferPlan.read(in),
                         MessageFields.texts(in),
                         in.readInt(),
-                        MessageFields.ints(in),
-                        MessageFields.texts(in)));
-            case 2 -> PlanCheck.requireValid(new Accept(in.readLong(), in.readLong(), in.readLong()));
+                        Begin.Placement.read(in),
+                        MessageFields.addedText(in)));
+            case 2 ->
+                PlanCheck.requireValid(
+                        new Accept(in.readLong(), in.readLong(), in.readLong(), MessageFields.addedText(in)));
             case 3 -> new Refuse(MessageFields.text(in));
             case 8 -> new Restored(in.readInt(), MessageFields.ints(in));
             case 9 -> new Prepared(TransferReport.read(in));

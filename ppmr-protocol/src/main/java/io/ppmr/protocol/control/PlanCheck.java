@@ -22,6 +22,9 @@ final class PlanCheck {
     /** A numeric address, which is parsed later. */
     private static final Pattern NUMBERS = Pattern.compile("[0-9a-f.:]{2,45}");
 
+    /** As the kernel writes it. It goes into the journal, and into the output of commands. */
+    private static final Pattern BOOT_ID = Pattern.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}");
+
     private static final Pattern NAME = Pattern.compile("[0-9A-Za-z_-]{1,64}");
     /** A service that moves a pod repeats its message, so the state ends soon after that service fails. */
     private static final long LONGEST_LEASE_MS = TimeUnit.MINUTES.toMillis(1);
@@ -42,13 +45,14 @@ final class PlanCheck {
                 "participant index",
                 begin.participantIndex());
         requireRanks(begin.ranks());
-        requireRanks(begin.moving());
+        requireRanks(begin.placement().moving());
+        requireBootId(begin.bootId());
         require(
                 begin.transfer().carriedBytes() >= 0,
                 "length of the files that travel with the job",
                 begin.transfer().carriedBytes());
         Set<Long> ranks = new HashSet<>();
-        for (String rankNode : begin.rankNodes()) {
+        for (String rankNode : begin.placement().rankNodes()) {
             Matcher parts = RANK_NODE.matcher(rankNode);
             require(parts.matches(), "node of a rank", rankNode);
             long rank = Long.parseLong(parts.group(1));
@@ -66,6 +70,7 @@ final class PlanCheck {
     static ControlMessage.Accept requireValid(ControlMessage.Accept accept) throws ProtocolException {
         require(accept.fenceWindowMs() >= 0 && accept.fenceWindowMs() <= LONGEST_MS, "fence window", accept);
         require(accept.silenceLimitMs() >= 0 && accept.silenceLimitMs() <= LONGEST_MS, "silence limit", accept);
+        requireBootId(accept.bootId());
         return accept;
     }
 
@@ -75,6 +80,10 @@ final class PlanCheck {
         require(away.leaseMs() >= 0 && away.leaseMs() <= LONGEST_LEASE_MS, "lease", away.leaseMs());
         require(ReturnToken.isWellFormed(away.token()), "token", away.token());
         return away;
+    }
+
+    private static void requireBootId(String bootId) throws ProtocolException {
+        require(bootId.isEmpty() || BOOT_ID.matcher(bootId).matches(), "boot ID", bootId);
     }
 
     private static boolean isAddress(String text) {

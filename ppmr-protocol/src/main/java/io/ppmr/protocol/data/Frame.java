@@ -11,7 +11,7 @@ import org.agrona.MutableDirectBuffer;
  * <pre>
  *  0        4         5      6        8         12      16
  *  +--------+---------+------+--------+---------+-------+----
- *  | length | version | type | flags  | attempt | file  | body
+ *  | length | format  | type | flags  | attempt | file  | body
  *  |  u32   |   u8    |  u8  |  u16   |   u32   |  u32  |
  *  +--------+---------+------+--------+---------+-------+----
  * </pre>
@@ -20,7 +20,9 @@ import org.agrona.MutableDirectBuffer;
  * attempt is refused. {@code file} is the number of a file, 0 if none.
  */
 public final class Frame {
-    public static final int VERSION = 9;
+    /** The format of the header. It does not change with the {@link ProtocolVersion}. */
+    public static final int FORMAT = 9;
+
     public static final int HEADER_BYTES = 16;
 
     /** Maximum length of a frame. A connection is closed if its peer announces more. */
@@ -29,7 +31,7 @@ public final class Frame {
     static final ByteOrder ORDER = ByteOrder.LITTLE_ENDIAN;
 
     private static final int LENGTH_OFFSET = 0;
-    private static final int VERSION_OFFSET = 4;
+    private static final int FORMAT_OFFSET = 4;
     private static final int TYPE_OFFSET = 5;
     private static final int FLAGS_OFFSET = 6;
     private static final int ATTEMPT_OFFSET = 8;
@@ -40,7 +42,7 @@ public final class Frame {
     public static void writeHeader(
             MutableDirectBuffer buffer, int offset, FrameType type, int lengthBytes, int attempt, int file) {
         buffer.putInt(offset + LENGTH_OFFSET, lengthBytes, ORDER);
-        buffer.putByte(offset + VERSION_OFFSET, (byte) VERSION);
+        buffer.putByte(offset + FORMAT_OFFSET, (byte) FORMAT);
         buffer.putByte(offset + TYPE_OFFSET, (byte) type.code());
         buffer.putShort(offset + FLAGS_OFFSET, (short) 0, ORDER);
         buffer.putInt(offset + ATTEMPT_OFFSET, attempt, ORDER);
@@ -62,13 +64,13 @@ public final class Frame {
     /**
      * Checks a header and returns its type.
      *
-     * @throws ProtocolException if the version, the type or the length is invalid
+     * @throws ProtocolException if the format, the type or the length is invalid
      */
     public static FrameType requireValid(DirectBuffer buffer, int offset) throws ProtocolException {
-        int version = buffer.getByte(offset + VERSION_OFFSET) & 0xFF;
-        if (version != VERSION) {
-            throw new ProtocolException("the peer uses version " + version + " of the protocol, this service version "
-                    + VERSION + ": install the same release of ppmr on both nodes");
+        int format = buffer.getByte(offset + FORMAT_OFFSET) & 0xFF;
+        if (format != FORMAT) {
+            throw new ProtocolException(
+                    "frame of format " + format + " instead of " + FORMAT + ": the peer is broken or not ppmr");
         }
         int code = buffer.getByte(offset + TYPE_OFFSET) & 0xFF;
         FrameType type = FrameType.of(code);

@@ -20,6 +20,14 @@ public interface Message {
     /** Writes the byte that identifies the message, and its fields. */
     void write(Bytes<?> out);
 
+    /**
+     * Returns the first version of the protocol that has this message with all fields that {@link #write} writes. It is
+     * sent only on connections that agreed on this version or a later one.
+     */
+    default ProtocolVersion since() {
+        return ProtocolVersion.OLDEST;
+    }
+
     /** Returns the frames of the message: one if it fits, otherwise full ones and a last one. */
     default List<DirectBuffer> frames(int attempt) {
         Bytes<byte[]> body = Bytes.allocateElasticOnHeap(256);

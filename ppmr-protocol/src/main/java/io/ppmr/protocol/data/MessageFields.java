@@ -59,6 +59,29 @@ public final class MessageFields {
         out.writeStopBit(utf8.length).write(utf8);
     }
 
+    /**
+     * Reads a text that a later version added at the end of a message. It is empty if the message ends before it.
+     *
+     * @throws ProtocolException if it is there and empty, which has no meaning
+     */
+    public static String addedText(Bytes<?> in) throws ProtocolException {
+        if (in.readRemaining() == 0) {
+            return "";
+        }
+        String text = text(in);
+        if (text.isEmpty()) {
+            throw new ProtocolException("an empty text at the end of a message: the peer is broken");
+        }
+        return text;
+    }
+
+    /** Writes a text that a later version added at the end of a message, and nothing for an empty one. */
+    public static void writeAddedText(Bytes<?> out, String text) {
+        if (!text.isEmpty()) {
+            writeText(out, text);
+        }
+    }
+
     public static void writeTexts(Bytes<?> out, String... texts) {
         for (String text : texts) {
             writeText(out, text);

@@ -12,6 +12,7 @@ import io.ppmr.protocol.data.MemoryWay;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.NodeKind;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.protocol.data.TransferReport.ReadSample;
@@ -20,6 +21,7 @@ import java.util.Collections;
 import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -37,6 +39,9 @@ class ControlMessageTest {
     private static final String TOKEN = "a1".repeat(32);
 
     private static final int ATTEMPT = 7;
+    private static final String BOOT_ID = "01234567-89ab-cdef-0123-456789abcdef";
+    private static final String BOOT_ID_BYTES =
+            " 24 30313233343536372d383961622d636465662d303132332d343536373839616263646566";
 
     private static final NodeFacts NODE = new NodeFacts(
             "n1",
@@ -71,15 +76,15 @@ class ControlMessageTest {
                                 new ControlMessage.Begin.TransferPlan(131072, 2, 3, 5),
                                 List.of("t:1", "u:2"),
                                 1,
-                                List.of(0, 1),
-                                List.of("0 u")),
+                                new ControlMessage.Begin.Placement(List.of(0, 1), List.of("0 u")),
+                                ""),
                         "01 03 6d2d31 8877665544332211 0500000000000000 03 6a6f62 04 63726975"
                                 + " e8030000 64000000 02000000 00000000 01000000"
                                 + " 00000200 02000000 03000000 0500000000000000"
                                 + " 02000000 03 743a31 03 753a32 01000000"
                                 + " 02000000 00000000 01000000 01000000 03 302075"),
                 Arguments.of(
-                        new ControlMessage.Accept(0x1122334455667788L, 30_000, 1),
+                        new ControlMessage.Accept(0x1122334455667788L, 30_000, 1, ""),
                         "02 8877665544332211 3075000000000000 0100000000000000"),
                 Arguments.of(new DataMessage.Offer(Optional.of(RdmaMode.READ), 4660, "ok"), "28 01 34120000 02 6f6b"),
                 Arguments.of(new DataMessage.Offer(Optional.of(RdmaMode.WRITE), 4660, "ok"), "28 02 34120000 02 6f6b"),
@@ -166,8 +171,35 @@ class ControlMessageTest {
                         "21" + NODE_BYTES + " 02 01000000 02 03 637075 02 6e6f 02 676f"));
     }
 
+    /** The messages with fields of version 10. */
+    static Stream<Arguments> goldenOfVersion10() {
+        return Stream.of(
+                Arguments.of(
+                        new ControlMessage.Begin(
+                                "m-1",
+                                new MigrationSecret(0x1122334455667788L, 5),
+                                "job",
+                                "criu",
+                                1000,
+                                100,
+                                List.of(0),
+                                new ControlMessage.Begin.TransferPlan(131072, 2, 3, 5),
+                                List.of("t:1"),
+                                0,
+                                new ControlMessage.Begin.Placement(List.of(0), List.of("0 u")),
+                                BOOT_ID),
+                        "01 03 6d2d31 8877665544332211 0500000000000000 03 6a6f62 04 63726975"
+                                + " e8030000 64000000 01000000 00000000"
+                                + " 00000200 02000000 03000000 0500000000000000"
+                                + " 01000000 03 743a31 00000000"
+                                + " 01000000 00000000 01000000 03 302075" + BOOT_ID_BYTES),
+                Arguments.of(
+                        new ControlMessage.Accept(0x1122334455667788L, 30_000, 1, BOOT_ID),
+                        "02 8877665544332211 3075000000000000 0100000000000000" + BOOT_ID_BYTES));
+    }
+
     @ParameterizedTest
-    @MethodSource("golden")
+    @MethodSource({"golden", "goldenOfVersion10"})
     void shouldWriteAndReadTheseBytes(Message message, String hexOfBody) throws ProtocolException {
         DirectBuffer frame = message.frame(ATTEMPT);
         byte[] body = new byte[frame.capacity() - Frame.HEADER_BYTES];
@@ -181,6 +213,11 @@ class ControlMessageTest {
 
     private static ControlMessage.Begin begin(
             List<String> participants, int place, List<Integer> ranks, String... places) {
+        return begin("", participants, place, ranks, places);
+    }
+
+    private static ControlMessage.Begin begin(
+            String bootId, List<String> participants, int place, List<Integer> ranks, String... places) {
         return new ControlMessage.Begin(
                 "m",
                 MigrationSecret.random(),
@@ -192,8 +229,8 @@ class ControlMessageTest {
                 new ControlMessage.Begin.TransferPlan(1, 1, 1, 0),
                 participants,
                 place,
-                ranks,
-                List.of(places));
+                new ControlMessage.Begin.Placement(ranks, List.of(places)),
+                bootId);
     }
 
     static Stream<ControlMessage> unsoundPlans() {
@@ -221,10 +258,44 @@ class ControlMessageTest {
                 begin(two, 0, ranks, "0 a b"),
                 new ControlMessage.Participation("m", "x", MigrationSecret.NONE),
                 new ControlMessage.Participation("m", "x:y", MigrationSecret.NONE),
-                new ControlMessage.Accept(0, -1, 1),
-                new ControlMessage.Accept(0, Long.MAX_VALUE, 1),
-                new ControlMessage.Accept(0, 1, -1),
-                new ControlMessage.Accept(0, 1, Long.MAX_VALUE));
+                new ControlMessage.Accept(0, -1, 1, ""),
+                new ControlMessage.Accept(0, Long.MAX_VALUE, 1, ""),
+                new ControlMessage.Accept(0, 1, -1, ""),
+                new ControlMessage.Accept(0, 1, Long.MAX_VALUE, ""),
+                new ControlMessage.Accept(0, 1, 1, "../etc"),
+                new ControlMessage.Accept(0, 1, 1, BOOT_ID.toUpperCase(Locale.ROOT)),
+                new ControlMessage.Accept(0, 1, 1, BOOT_ID + "\n"),
+                begin("x".repeat(60_000), List.of("a:7"), 0, ranks, "0 a"),
+                begin(BOOT_ID + BOOT_ID, List.of("a:7"), 0, ranks, "0 a"));
+    }
+
+    /** A message of the release before ends where the added field would begin. */
+    @Test
+    void shouldReadAMessageWithoutTheFieldsThatALaterVersionAdded() throws ProtocolException {
+        for (ControlMessage message : List.of(
+                new ControlMessage.Accept(1, 2, 3, BOOT_ID), begin(BOOT_ID, List.of("t:1"), 0, List.of(0), "0 u"))) {
+            assertEquals(ProtocolVersion.V10, message.since());
+            DirectBuffer frame = message.frame(ATTEMPT);
+            int addedBytes = 1 + BOOT_ID.length();
+            for (int gone = 1; gone <= addedBytes; gone++) {
+                byte[] cut = new byte[frame.capacity() - Frame.HEADER_BYTES - gone];
+                frame.getBytes(Frame.HEADER_BYTES, cut);
+                if (gone < addedBytes) {
+                    assertThrows(ProtocolException.class, () -> decode(cut), gone + " bytes less");
+                } else {
+                    Message older = decode(cut);
+                    assertEquals(ProtocolVersion.V9, older.since());
+                    assertEquals(
+                            "",
+                            older instanceof ControlMessage.Begin begin
+                                    ? begin.bootId()
+                                    : ((ControlMessage.Accept) older).bootId());
+                }
+            }
+            byte[] more = new byte[frame.capacity() - Frame.HEADER_BYTES + 1];
+            frame.getBytes(Frame.HEADER_BYTES, more, 0, more.length - 1);
+            assertThrows(ProtocolException.class, () -> decode(more), "a byte more");
+        }
     }
 
     @ParameterizedTest
@@ -290,7 +361,9 @@ class ControlMessageTest {
         }
         byte[] longer = java.util.Arrays.copyOf(body, body.length + 1);
         ProtocolException e = assertThrows(ProtocolException.class, () -> decode(longer));
-        assertTrue(e.getMessage().contains("1 bytes too many"), e.getMessage());
+        boolean hasAddedText = message instanceof ControlMessage.Begin || message instanceof ControlMessage.Accept;
+        String reason = hasAddedText ? "an empty text at the end" : "1 bytes too many";
+        assertTrue(e.getMessage().contains(reason), e.getMessage());
     }
 
     @Test

@@ -39,10 +39,12 @@ class MessagePartsTest {
                 new ControlMessage.Begin.TransferPlan(131072, 2, 3, 0),
                 List.of("spare-1:7411"),
                 0,
-                ranks,
-                IntStream.range(0, places)
-                        .mapToObj(rank -> rank + " node-" + rank + ".cluster.example")
-                        .toList());
+                new ControlMessage.Begin.Placement(
+                        ranks,
+                        IntStream.range(0, places)
+                                .mapToObj(rank -> rank + " node-" + rank + ".cluster.example")
+                                .toList()),
+                "");
     }
 
     private Message take(List<DirectBuffer> frames) throws ProtocolException {

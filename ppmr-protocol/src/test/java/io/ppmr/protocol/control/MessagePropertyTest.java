@@ -14,6 +14,7 @@ import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.protocol.data.TransferReport.ReadSample;
 import java.util.List;
+import java.util.UUID;
 import net.jqwik.api.Arbitraries;
 import net.jqwik.api.Arbitrary;
 import net.jqwik.api.Combinators;
@@ -73,9 +74,11 @@ class MessagePropertyTest {
                                 new ControlMessage.Begin.TransferPlan(n, n + 1, n + 5, Math.abs((long) n)),
                                 all,
                                 Math.floorMod(n, all.size()),
-                                some,
-                                where)),
-                Combinators.combine(wide, times, times).as(ControlMessage.Accept::new),
+                                new ControlMessage.Begin.Placement(some, where),
+                                bootId(n))),
+                Combinators.combine(wide, times, times)
+                        .as((clock, window, silence) ->
+                                new ControlMessage.Accept(clock, window, silence, bootId(clock))),
                 Combinators.combine(Arbitraries.of(RdmaMode.class).optional(), number, text)
                         .as((mode, port, why) -> new DataMessage.Offer(mode, port, why)),
                 Combinators.combine(wide, wide, wide, wide, number).as(DataMessage.Writable::new),
@@ -207,5 +210,9 @@ class MessagePropertyTest {
         } catch (ProtocolException e) {
             assertNotNull(e.getMessage());
         }
+    }
+
+    private static String bootId(long number) {
+        return number % 2 == 0 ? "" : new UUID(number, number).toString();
     }
 }

@@ -8,6 +8,7 @@ import io.ppmr.protocol.data.CreditRequestFrame;
 import io.ppmr.protocol.data.FilePrefixFrame;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.TransferReport;
 import java.io.IOException;
 import java.lang.reflect.RecordComponent;
@@ -89,7 +90,11 @@ class ProtocolPageTest {
         assertTrue(
                 page.contains("| windows in a CREDIT_REQUEST | " + CreditRequestFrame.MAX_COUNT + " |"),
                 "the largest CREDIT_REQUEST");
-        assertTrue(page.contains("There is one version, " + Frame.VERSION + ","), "the version");
+        assertTrue(page.contains("`format` is " + Frame.FORMAT + "."), "the format");
+        for (ProtocolVersion version : ProtocolVersion.values()) {
+            String row = "\n| " + version.number() + " | " + version.added() + " |\n";
+            assertTrue(page.contains(row), "a row for version " + version.number());
+        }
         assertTrue(page.contains("The first " + FilePrefixFrame.PREFIX_BYTES + " bytes of each file"), "the head");
     }
 }

@@ -183,9 +183,9 @@ class FrameLayoutTest {
     void shouldRefuseAnotherVersion() {
         ValueFrame.encode(buffer, AT, FrameType.SYNC, ATTEMPT, FILE, 1);
         buffer.putByte(AT + 4, (byte) 1);
-        refused("uses version 1 of the protocol, this service version 9: install the same release");
+        refused("frame of format 1 instead of 9: the peer is broken or not ppmr");
         buffer.putByte(AT + 4, (byte) 255);
-        refused("uses version 255");
+        refused("frame of format 255");
     }
 
     @Test

@@ -13,6 +13,7 @@ import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.CreditRequestFrame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.source.image.ImageFailure;
 import io.ppmr.source.image.ImageTee;
@@ -158,8 +159,8 @@ class LinkOutletTest {
             here = SocketChannel.open(server.getLocalAddress());
             far = server.accept();
         }
-        link = new ControlLink(here, 1, TimeUnit.SECONDS.toNanos(SILENCE_S));
-        farLink = new ControlLink(far, 1, TimeUnit.SECONDS.toNanos(SILENCE_S));
+        link = new ControlLink(here, ProtocolVersion.NEWEST, 1, TimeUnit.SECONDS.toNanos(SILENCE_S));
+        farLink = new ControlLink(far, ProtocolVersion.NEWEST, 1, TimeUnit.SECONDS.toNanos(SILENCE_S));
         end = new SourceEnd(claims, events::add);
         near = new SessionAgent("source", link, ControlMessage::read, end);
         target = new SessionAgent("target", farLink, ControlMessage::read, new Target());
@@ -314,7 +315,7 @@ class LinkOutletTest {
     /** In an earlier version, writes of other files prolonged the wait for a chunk on a blocked connection. */
     @Test
     void shouldFailByNameWhenOnlyLaterChunksArrive() throws Exception {
-        ControlLink quiet = new ControlLink(far, 1, TimeUnit.SECONDS.toNanos(1));
+        ControlLink quiet = new ControlLink(far, ProtocolVersion.NEWEST, 1, TimeUnit.SECONDS.toNanos(1));
         LinkOutlet other =
                 new LinkOutlet(quiet, sender, pool, claims, new SourceHops(new SimpleMeterRegistry(), CHUNKS));
         OutgoingFile waitedFor = newFile(1, other);

@@ -51,9 +51,9 @@ class FrameFuzzTest {
                     new ControlMessage.Begin.TransferPlan(131072, 2, 3, 5),
                     List.of("t:1", "[2001:db8::7]:7411"),
                     1,
-                    List.of(0, 1),
-                    List.of("0 u", "1 v")),
-            new ControlMessage.Accept(5, 30_000, 10_000),
+                    new ControlMessage.Begin.Placement(List.of(0, 1), List.of("0 u", "1 v")),
+                    "01234567-89ab-cdef-0123-456789abcdef"),
+            new ControlMessage.Accept(5, 30_000, 10_000, "01234567-89ab-cdef-0123-456789abcdef"),
             new DataMessage.Offer(Optional.of(RdmaMode.WRITE), 4660, "ok"),
             new DataMessage.Writable(6, 5, 4, 3, 64),
             new DataMessage.Attached(true, 6, 5, "ab", "ok"),
@@ -100,8 +100,12 @@ class FrameFuzzTest {
             new ControlMessage.Begin.TransferPlan(131072, 2, 3, 0),
             List.of("t:1"),
             0,
-            List.of(0, 1),
-            IntStream.range(0, 10_000).mapToObj(rank -> rank + " node-" + rank).toList());
+            new ControlMessage.Begin.Placement(
+                    List.of(0, 1),
+                    IntStream.range(0, 10_000)
+                            .mapToObj(rank -> rank + " node-" + rank)
+                            .toList()),
+            "");
 
     private static final List<DirectBuffer> LONG_FRAMES = LONG.frames(1);
 

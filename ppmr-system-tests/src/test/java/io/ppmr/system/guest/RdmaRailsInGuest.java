@@ -11,6 +11,7 @@ import io.ppmr.protocol.data.DataMessage.EndRail;
 import io.ppmr.protocol.data.DataMessage.OfferedRail;
 import io.ppmr.protocol.data.DataMessage.RailEnded;
 import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.system.ReplayJob;
@@ -138,8 +139,8 @@ class RdmaRailsInGuest {
     @BeforeEach
     void setUp() throws Exception {
         LoopbackPair control = LoopbackPair.open();
-        sourceLink = new ControlLink(control.near(), ATTEMPT, LONG.toNanos());
-        targetLink = new ControlLink(control.far(), ATTEMPT, LONG.toNanos());
+        sourceLink = new ControlLink(control.near(), ProtocolVersion.NEWEST, ATTEMPT, LONG.toNanos());
+        targetLink = new ControlLink(control.far(), ProtocolVersion.NEWEST, ATTEMPT, LONG.toNanos());
         server = ServerSocketChannel.open().bind(new InetSocketAddress(RdmaPair.target(), 0));
         List<OfferedRail> offered =
                 List.of(new OfferedRail("ib0", "10.77.0.2", 1, true), new OfferedRail("eth0", "127.0.0.1", 1, false));

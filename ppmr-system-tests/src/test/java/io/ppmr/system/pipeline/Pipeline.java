@@ -7,6 +7,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.ImageTraits;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.OutgoingImageView;
@@ -137,8 +138,8 @@ public final class Pipeline implements AutoCloseable {
         LoopbackPair control = LoopbackPair.open();
         List<Integer> ranks = IntStream.range(0, shape.ranks).boxed().toList();
 
-        ControlLink targetLink = new ControlLink(control.far(), 1, SILENCE_NS);
-        ControlLink sourceLink = new ControlLink(control.near(), 1, SILENCE_NS);
+        ControlLink targetLink = new ControlLink(control.far(), ProtocolVersion.NEWEST, 1, SILENCE_NS);
+        ControlLink sourceLink = new ControlLink(control.near(), ProtocolVersion.NEWEST, 1, SILENCE_NS);
         Joined joined = joining.join(sourcePool, targetPool, sourceLink, targetLink, this::fail);
         transfer = new Transfer(
                 new TransferSettings(Path.of("/dev/shm"), shape.stagingBytes, 1 << 20, shape.stall),

@@ -43,6 +43,7 @@ class JournalFuzzTest {
             new TransactionRecord.CopyEnded("m-1", 1, true, "kept"),
             new TransactionRecord.PagesChosen("m-1", 1, "streamed: 3 MiB"),
             new TransactionRecord.NothingChanged("m-1", 0),
+            new TransactionRecord.PeerNode("m-1", 1, "spare:7411", 10, "01234567-89ab-cdef-0123-456789abcdef"),
             new TransactionRecord.JobStopped("m-1", 1, RANKS));
 
     @TempDir

@@ -3,6 +3,8 @@ package io.ppmr.transport.auth;
 import io.ppmr.fuzz.Fuzz;
 import io.ppmr.fuzz.FuzzPlan;
 import io.ppmr.fuzz.Mutator;
+import io.ppmr.protocol.data.ProtocolVersion;
+import io.ppmr.protocol.data.VersionRange;
 import io.ppmr.transport.PlayedChannel;
 import io.ppmr.transport.auth.PeerAuthenticator.Role;
 import java.io.IOException;
@@ -29,8 +31,8 @@ class HandshakeFuzzTest {
 
     private static final TargetHandshake.Sessions SESSIONS = new TargetHandshake.Sessions() {
         @Override
-        public boolean exists(SessionId session) {
-            return session.equals(SESSION);
+        public ProtocolVersion version(SessionId session) {
+            return session.equals(SESSION) ? ProtocolVersion.NEWEST : null;
         }
 
         @Override
@@ -39,7 +41,7 @@ class HandshakeFuzzTest {
         }
 
         @Override
-        public void open(SessionId session, byte[] secret) {
+        public void open(SessionId session, byte[] secret, ProtocolVersion version) {
             if (session.equals(SessionId.NONE)) {
                 throw new AssertionError("a session without a name");
             }
@@ -80,11 +82,17 @@ class HandshakeFuzzTest {
         return sent;
     }
 
-    private static byte[] transcript(byte kind, ByteBuffer session, ByteBuffer source, ByteBuffer target) {
+    private static VersionRange versions(byte[] opening) {
+        return new VersionRange(opening[4] & 0xFF, opening[5] & 0xFF);
+    }
+
+    private static byte[] transcript(
+            Handshake.Versions versions, byte kind, ByteBuffer session, ByteBuffer source, ByteBuffer target) {
         byte[] nonces = new byte[2 * Handshake.NONCE_BYTES];
         source.get(nonces, 0, Handshake.NONCE_BYTES);
         target.get(nonces, Handshake.NONCE_BYTES, Handshake.NONCE_BYTES);
         return Handshake.transcript(
+                versions,
                 kind,
                 new SessionId(session.getLong(), session.getLong()),
                 Arrays.copyOf(nonces, Handshake.NONCE_BYTES),
@@ -101,7 +109,12 @@ class HandshakeFuzzTest {
             if (told.length != CHALLENGE) {
                 return new byte[0];
             }
-            byte[] transcript = transcript(told[7], part(told, 8), part(first, 24), part(told, 24));
+            byte[] transcript = transcript(
+                    new Handshake.Versions(versions(first), versions(told)),
+                    told[7],
+                    part(told, 8),
+                    part(first, 24),
+                    part(told, 24));
             byte[] proved = told[7] == ConnectionKind.CONTROL_RESUME.code()
                     ? Handshake.joined(transcript, new byte[PeerAuthenticator.PROOF_BYTES])
                     : transcript;
@@ -132,7 +145,12 @@ class HandshakeFuzzTest {
             }
             byte[] said = input.clone();
             if (input.length >= CHALLENGE) {
-                byte[] transcript = transcript(told[7], part(input, 8), part(told, 24), part(input, 24));
+                byte[] transcript = transcript(
+                        new Handshake.Versions(versions(told), versions(input)),
+                        told[7],
+                        part(input, 8),
+                        part(told, 24),
+                        part(input, 24));
                 byte[] proof = KEY.prove(Role.TARGET, transcript);
                 System.arraycopy(changed(proof, input, OPENING), 0, said, OPENING, proof.length);
             }

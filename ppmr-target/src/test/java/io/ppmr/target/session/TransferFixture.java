@@ -14,6 +14,7 @@ import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ImageTraits;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.NodeKind;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.protocol.data.ReleaseFrame;
 import io.ppmr.protocol.data.ValueFrame;
@@ -169,8 +170,8 @@ final class TransferFixture {
             near = SocketChannel.open(server.getLocalAddress());
             far = server.accept();
         }
-        targetLink = new ControlLink(far, ATTEMPT, TimeUnit.MINUTES.toNanos(1));
-        sourceLink = new ControlLink(near, ATTEMPT, TimeUnit.MINUTES.toNanos(1));
+        targetLink = new ControlLink(far, ProtocolVersion.NEWEST, ATTEMPT, TimeUnit.MINUTES.toNanos(1));
+        sourceLink = new ControlLink(near, ProtocolVersion.NEWEST, ATTEMPT, TimeUnit.MINUTES.toNanos(1));
         transfer = new Transfer(
                 new TransferSettings(
                         Path.of("/dev/shm"),

@@ -41,7 +41,8 @@ final class JournalIndex {
     private static boolean isPreface(TransactionRecord record) {
         return record instanceof TransactionRecord.JobStopped
                 || record instanceof TransactionRecord.JobPlacement
-                || record instanceof TransactionRecord.Secret;
+                || record instanceof TransactionRecord.Secret
+                || record instanceof TransactionRecord.PeerNode;
     }
 
     /** Lists the migrations that have a step and no {@link TransactionRecord.Done} after it, oldest first. */

@@ -15,7 +15,7 @@ import java.util.zip.CRC32C;
  * The layout of a journal in its file. Numbers are big-endian. Records are aligned to 8 bytes.
  *
  * <pre>
- * file    0  "PPMRJRN"     7  version: "1" or "2" (1)   8  records ... zeros
+ * file    0  "PPMRJRN"     7  version: "1" to "3" (1)   8  records ... zeros
  * record  0  length of the bytes after the CRC, without padding; written last, 0 if there is no record
  *         4  CRC32C of these bytes
  *         8  type (1)   9  1 if synced (1)   10  time, ms since 1970 (8)   18  body
@@ -23,7 +23,6 @@ import java.util.zip.CRC32C;
  */
 final class JournalLayout {
     static final int HEADER_BYTES = 8;
-    private static final byte FIRST_VERSION = '1';
     private static final int FRAME_BYTES = 8;
     private static final int PREFIX_BYTES = 10;
     /** Maximum number of reads for each byte behind the end, in the search for further records. */
@@ -43,8 +42,9 @@ final class JournalLayout {
     }
 
     /**
-     * Returns the header of version 2, whose records {@link RecordCodec} writes. Version 1 has no records with times of
-     * {@link TransactionRecord.RecordedClock#BOOT}. Otherwise it is equal.
+     * Returns the header of version 3, whose records {@link RecordCodec} writes. Version 2 has no {@link
+     * TransactionRecord.PeerNode}, and version 1 no records with times of {@link TransactionRecord.RecordedClock#BOOT}.
+     * Otherwise they are equal.
      */
     static byte[] magic() {
         return ("PPMRJRN" + MappedJournal.VERSION).getBytes(StandardCharsets.US_ASCII);
@@ -142,9 +142,11 @@ final class JournalLayout {
         if (file.length < HEADER_BYTES || !Arrays.equals(magic, 0, version, file, 0, version)) {
             throw new IOException(path + " is no journal of ppmr; move it away to start with a new one");
         }
-        if (file[version] != magic[version] && file[version] != FIRST_VERSION) {
+        int number = file[version] - '0';
+        if (number < MappedJournal.OLDEST_VERSION || number > MappedJournal.VERSION) {
             throw new IOException("the journal " + path + " is of version '" + (char) file[version]
-                    + "', and this release reads versions 1 and " + MappedJournal.VERSION
+                    + "', and this release reads versions " + MappedJournal.OLDEST_VERSION + " to "
+                    + MappedJournal.VERSION
                     + "; start the release that wrote it, or move it away to"
                     + " start again when none of its migrations is open");
         }

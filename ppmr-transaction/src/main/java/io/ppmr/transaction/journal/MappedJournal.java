@@ -31,7 +31,10 @@ public final class MappedJournal implements TransactionJournal {
     public static final String FILE_NAME = "journal";
 
     /** The version of the journals that this release writes. It has one digit. */
-    public static final int VERSION = 2;
+    public static final int VERSION = 3;
+
+    /** The oldest version that this release reads. */
+    public static final int OLDEST_VERSION = 1;
 
     private static final long FILE_BYTES = 4L * 1024 * 1024;
     private static final Duration KEEP_ENDS = Duration.ofDays(30);

@@ -10,7 +10,7 @@ import java.util.function.Supplier;
 import net.openhft.chronicle.bytes.Bytes;
 
 /**
- * Records as bytes, in version 2 of the journal ({@link JournalLayout}). Each record defines the number of its type and
+ * Records as bytes, in version 3 of the journal ({@link JournalLayout}). Each record defines the number of its type and
  * its fields in its {@link TransactionRecord#write}. {@link TransactionRecord#read} reads them in that order:
  * migration, attempt, and the type's own fields. Numbers are big-endian. A flag is a byte, 0 or 1. A text is UTF-8
  * after its length in bytes (4). A list follows the count of its elements (4).

@@ -28,7 +28,8 @@ public sealed interface TransactionRecord {
                 || this instanceof NothingChanged
                 || this instanceof JobStopped
                 || this instanceof Frozen
-                || this instanceof Secret);
+                || this instanceof Secret
+                || this instanceof PeerNode);
     }
 
     /** Writes the number of the type and the fields, in the journal's order. */
@@ -90,6 +91,7 @@ public sealed interface TransactionRecord {
             case 24 -> new Frozen(id, attempt, in.texts());
             case 25 -> new PagesChosen(id, attempt, in.text());
             case 26 -> new NothingChanged(id, attempt);
+            case 27 -> new PeerNode(id, attempt, in.text(), in.int32(), in.text());
             default -> null;
         };
     }
@@ -437,6 +439,22 @@ public sealed interface TransactionRecord {
         @Override
         public void write(RecordCodec.Writer out) {
             out.begin(26, this);
+        }
+    }
+
+    /**
+     * Either role: the other side's node in this attempt. The source has one for each target that accepted, a
+     * participant one with its vote.
+     *
+     * @param peer the target's address, or the source's host
+     * @param protocol the version of the protocol that both sides agreed on
+     * @param bootId that node's {@code /proc/sys/kernel/random/boot_id}; empty if the version does not have it
+     */
+    record PeerNode(String migrationId, int attempt, String peer, int protocol, String bootId)
+            implements TransactionRecord {
+        @Override
+        public void write(RecordCodec.Writer out) {
+            out.begin(27, this).text(peer).number(protocol).text(bootId);
         }
     }
 

@@ -30,10 +30,12 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Tests the bytes of version 1 of the journal as earlier releases wrote them, and those of the additional records of
- * version 2.
+ * versions 2 and 3. Release 0.3.0 writes version 3.
  */
 class JournalVersionTest {
     private static final long WRITTEN_MS = 1_700_000_000_000L;
@@ -43,7 +45,7 @@ class JournalVersionTest {
             new PlannedRank(0, "a:7", List.of(new ProcessIdentity("boot", 4026531836L, 4711, 99))),
             new PlannedRank(3, "ü:8", List.of()));
     /** The additional records of version 2: times of another clock instead of the types 6 to 9, and secrets. */
-    private static final List<TransactionRecord> SINCE = List.of(
+    private static final List<TransactionRecord> OF_VERSION_2 = List.of(
             new TransactionRecord.PreparedHere("t-4", 1, TARGETS, "ü:8", "source:7", RANKS, 8),
             new TransactionRecord.LostSource("t-4", 1, 9),
             new TransactionRecord.Promised("t-4", 1, 10),
@@ -52,6 +54,11 @@ class JournalVersionTest {
             new TransactionRecord.Frozen("s-4", 2, List.of("/sys/fs/cgroup/a", "/sys/fs/cgroup/ü")),
             new TransactionRecord.PagesChosen("s-4", 2, "as images: über"),
             new TransactionRecord.NothingChanged("s-4", 0));
+
+    /** The additional record of version 3. */
+    private static final List<TransactionRecord> OF_VERSION_3 = List.of(
+            new TransactionRecord.PeerNode("s-4", 2, "ü:8", 10, "01234567-89ab-cdef-0123-456789abcdef"),
+            new TransactionRecord.PeerNode("t-4", 1, "source", 9, ""));
 
     /** Every type of record. "s-1" at a source and "t-1" at a target are open. The others have ended. */
     private static final List<TransactionRecord> RECORDS = List.of(
@@ -132,27 +139,65 @@ class JournalVersionTest {
         }
     }
 
-    @Test
-    void shouldWriteTheBytesOfVersion2WhenTimesAreOfTheBootClock() throws IOException {
-        try (InputStream in = JournalVersionTest.class.getResourceAsStream("/journal-version-2.hex")) {
-            List<String> golden = new String(in.readAllBytes(), StandardCharsets.US_ASCII)
+    private static List<TransactionRecord> additional(int version) {
+        return version == 2 ? OF_VERSION_2 : OF_VERSION_3;
+    }
+
+    private static List<String> goldenOf(int version) throws IOException {
+        try (InputStream in = JournalVersionTest.class.getResourceAsStream("/journal-version-" + version + ".hex")) {
+            return new String(in.readAllBytes(), StandardCharsets.US_ASCII)
                     .lines()
                     .toList();
-            for (int i = 0; i < SINCE.size(); i++) {
-                TransactionRecord record = SINCE.get(i);
-                byte[] frame = JournalLayout.frame(
-                        new TransactionJournal.JournalEntry(WRITTEN_MS + i, record), record.isStep());
-                assertEquals(golden.get(i), HexFormat.of().formatHex(frame), record.toString());
-                RecordCodec.Writer written = RecordCodec.written(record);
-                assertEquals(record, RecordCodec.decode(written.type(), written.body()));
-            }
-            assertEquals(SINCE.size(), golden.size());
         }
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {2, 3})
+    void shouldWriteTheBytesOfALaterVersion(int version) throws IOException {
+        List<String> golden = goldenOf(version);
+        List<TransactionRecord> records = additional(version);
+        for (int i = 0; i < records.size(); i++) {
+            TransactionRecord record = records.get(i);
+            byte[] frame =
+                    JournalLayout.frame(new TransactionJournal.JournalEntry(WRITTEN_MS + i, record), record.isStep());
+            assertEquals(golden.get(i), HexFormat.of().formatHex(frame), record.toString());
+            RecordCodec.Writer written = RecordCodec.written(record);
+            assertEquals(record, RecordCodec.decode(written.type(), written.body()));
+        }
+        assertEquals(records.size(), golden.size());
+    }
+
+    /** The journal of 0.3.0, and what a release before or after it may have left: the header and the records. */
+    @ParameterizedTest
+    @ValueSource(ints = {2, 3})
+    void shouldReadTheKeptBytesOfAnEarlierVersion(int version) throws IOException {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        bytes.writeBytes(("PPMRJRN" + version).getBytes(StandardCharsets.US_ASCII));
+        List<TransactionRecord> expected = new ArrayList<>(RECORDS);
+        golden().stream().skip(1).forEach(bytes::writeBytes);
+        for (int later = 2; later <= version; later++) {
+            goldenOf(later).forEach(line -> bytes.writeBytes(HexFormat.of().parseHex(line)));
+            expected.addAll(additional(later));
+        }
+        Path path = folder.resolve("journal");
+        Files.write(path, Arrays.copyOf(bytes.toByteArray(), 2 * SMALL_BYTES));
+        assertEquals(expected, records(path));
+        try (MappedJournal journal = open(path, Duration.ofDays(1))) {
+            assertEquals('3', Files.readAllBytes(path)[JournalLayout.HEADER_BYTES - 1]);
+            assertEquals(List.of("s-1", "t-1", "t-4"), journal.open());
+            assertEquals(
+                    ParticipantState.Phase.PREPARED,
+                    ParticipantRules.recover("t-4", journal.records("t-4"))
+                            .state()
+                            .phase());
+        }
+        assertEquals(expected, records(path));
     }
 
     @Test
     void shouldHaveEveryTypeInTheGoldenJournal() {
-        Set<Class<?>> types = Stream.concat(RECORDS.stream(), SINCE.stream())
+        Set<Class<?>> types = Stream.of(RECORDS, OF_VERSION_2, OF_VERSION_3)
+                .flatMap(List::stream)
                 .map(Object::getClass)
                 .collect(Collectors.toSet());
         assertEquals(Set.of(TransactionRecord.class.getPermittedSubclasses()), types);
@@ -167,7 +212,7 @@ class JournalVersionTest {
                 new TransactionRecord.Done("t-1", 2, FinalOutcome.COMMITTED, ""));
         try (MappedJournal journal = open(path, Duration.ofDays(1))) {
             // The earlier release cannot read the next record. It must refuse the file because of its version.
-            assertEquals('2', Files.readAllBytes(path)[JournalLayout.HEADER_BYTES - 1]);
+            assertEquals('3', Files.readAllBytes(path)[JournalLayout.HEADER_BYTES - 1]);
             assertEquals(List.of("s-1", "t-1"), journal.open());
             assertEquals(
                     CoordinatorState.CoordinatorPhase.COMMITTING,

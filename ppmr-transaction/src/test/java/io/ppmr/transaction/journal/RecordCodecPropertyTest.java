@@ -41,6 +41,7 @@ class RecordCodecPropertyTest {
         requireRoundTrip(new TransactionRecord.RolledBackHere(id, attempt, text, flag));
         requireRoundTrip(new TransactionRecord.Done(id, attempt, outcome, text));
         requireRoundTrip(new TransactionRecord.Secret(id, attempt, new MigrationSecret(attempt, 7)));
+        requireRoundTrip(new TransactionRecord.PeerNode(id, attempt, id + "p", attempt, id + "b"));
         requireRoundTrip(new TransactionRecord.Requested(id, attempt, text, id, text));
         requireRoundTrip(new TransactionRecord.JobPlacement(id, attempt, text, 1, 2, id, names));
         requireRoundTrip(new TransactionRecord.StepTimed(id, attempt, text, 3, id, 4, 5, 6));

@@ -29,7 +29,7 @@ public final class Begins {
                 new ControlMessage.Begin.TransferPlan(0, 0, 1, 0),
                 participants,
                 place,
-                List.of(),
-                List.of());
+                new ControlMessage.Begin.Placement(List.of(), List.of()),
+                "");
     }
 }

@@ -1,7 +1,8 @@
 package io.ppmr.transport.auth;
 
-import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ProtocolVersion;
+import io.ppmr.protocol.data.VersionRange;
 import io.ppmr.transport.auth.PeerAuthenticator.Role;
 import java.io.IOException;
 import java.net.Socket;
@@ -12,17 +13,21 @@ import java.nio.ByteOrder;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
+import java.util.List;
 
 /**
  * The first four messages of every connection, each of a fixed size, so that an unauthenticated peer can neither send
  * much nor wait long. The source begins, and the target sends its proof first:
  *
  * <pre>
- *  S to T  hello      magic u32 | version u16 | mechanism u8 | kind u8 | session 16 | nonce 32       56 bytes
- *  T to S  challenge  magic u32 | version u16 | mechanism u8 | kind u8 | session 16 | nonce 32 | proof 32   88
- *  S to T  proof      proof 32                                                                       32
- *  T to S  verdict    u32: 0 is welcome, else a reason                                                4
+ *  S to T  hello      magic u32 | versions 2 x u8 | mechanism u8 | kind u8 | session 16 | nonce 32       56 bytes
+ *  T to S  challenge  magic u32 | versions 2 x u8 | mechanism u8 | kind u8 | session 16 | nonce 32 | proof 32   88
+ *  S to T  proof      proof 32                                                                           32
+ *  T to S  verdict    u32: 0 is welcome, else a reason                                                    4
  * </pre>
+ *
+ * <p>The versions are the newest and the oldest version of the protocol that the sender knows. The connection uses the
+ * newest one that both know.
  *
  * <p>A control connection opens a session, whose random name is in the challenge. A data connection sends the name of
  * its session, and both proofs include that name. A connection that replaces a session's control connection also proves
@@ -47,6 +52,10 @@ public final class Handshake {
     private final PeerAuthenticator authenticator;
     private final long deadlineNs;
     private byte[] opened;
+    private ProtocolVersion version;
+
+    /** The versions that the two ends of a connection sent. */
+    record Versions(VersionRange source, VersionRange target) {}
 
     public Handshake(SocketChannel channel, PeerAuthenticator authenticator, long deadlineNs) {
         this.channel = channel;
@@ -74,6 +83,11 @@ public final class Handshake {
         return asSource(ConnectionKind.CONTROL_RESUME, session, secret);
     }
 
+    /** After the handshake: the version of the protocol that both ends agreed on. */
+    public ProtocolVersion version() {
+        return version;
+    }
+
     /** After a control connection's handshake: the secret of the session that it has opened. */
     public byte[] secret() {
         return secret(authenticator, opened);
@@ -94,12 +108,15 @@ public final class Handshake {
         byte[] nonce = nonce();
         write(opening(authenticator, kind.code(), session, nonce));
         ByteBuffer challenge = read(OPENING_BYTES + PeerAuthenticator.PROOF_BYTES);
-        requireOpening(challenge, authenticator, channel.getRemoteAddress());
+        VersionRange theirs = requireOpening(challenge, authenticator, channel.getRemoteAddress());
+        // A peer without a common version may compute other proofs, so this comes first.
+        ProtocolVersion agreed = authenticator.versions().agreedWith(theirs, channel.getRemoteAddress());
         challenge.get();
         SessionId assigned = new SessionId(challenge.getLong(), challenge.getLong());
         byte[] targetNonce = readBytes(challenge, NONCE_BYTES);
         byte[] proof = readBytes(challenge, PeerAuthenticator.PROOF_BYTES);
-        byte[] transcript = transcript(kind.code(), assigned, nonce, targetNonce);
+        byte[] transcript =
+                transcript(new Versions(authenticator.versions(), theirs), kind.code(), assigned, nonce, targetNonce);
         if (!authenticator.verify(Role.TARGET, transcript, proof)) {
             throw new IOException("target " + channel.getRemoteAddress()
                     + " does not have this node's key: put the same key file on both nodes");
@@ -111,6 +128,7 @@ public final class Handshake {
                     "target " + channel.getRemoteAddress() + " refuses the connection: " + reason(verdict));
         }
         opened = transcript;
+        version = agreed;
         return assigned;
     }
 
@@ -125,36 +143,38 @@ public final class Handshake {
 
     static ByteBuffer opening(PeerAuthenticator authenticator, int kindCode, SessionId session, byte[] nonce) {
         ByteBuffer opening = ByteBuffer.allocate(OPENING_BYTES).order(ByteOrder.LITTLE_ENDIAN);
-        opening.putInt(MAGIC).putShort((short) Frame.VERSION).put((byte) authenticator.mechanism());
-        opening.put((byte) kindCode)
+        VersionRange versions = authenticator.versions();
+        opening.putInt(MAGIC).put((byte) versions.newest()).put((byte) versions.oldest());
+        opening.put((byte) authenticator.mechanism())
+                .put((byte) kindCode)
                 .putLong(session.high())
                 .putLong(session.low())
                 .put(nonce);
         return opening.flip();
     }
 
-    /** Takes magic, version and mechanism off the front of a peer's first message. */
-    static void requireOpening(ByteBuffer opening, PeerAuthenticator authenticator, SocketAddress peer)
+    /** Takes magic, versions and mechanism off the front of a peer's first message, and returns the versions. */
+    static VersionRange requireOpening(ByteBuffer opening, PeerAuthenticator authenticator, SocketAddress peer)
             throws ProtocolException {
         if (opening.getInt() != MAGIC) {
             throw new ProtocolException("peer " + peer + " is not a ppmr service: refused");
         }
-        int version = opening.getShort() & 0xFFFF;
-        if (version != Frame.VERSION) {
-            throw new ProtocolException("peer " + peer + " uses version " + version
-                    + " of the protocol, this service version " + Frame.VERSION
-                    + ": install the same release of ppmr on both nodes");
-        }
+        VersionRange versions = new VersionRange(opening.get() & 0xFF, opening.get() & 0xFF);
         int mechanism = opening.get();
         if (mechanism != authenticator.mechanism()) {
             throw new ProtocolException("peer " + peer + " uses authentication mechanism " + mechanism + ", this node "
                     + authenticator.mechanism() + ": configure the same on both nodes");
         }
+        return versions;
     }
 
-    static byte[] transcript(int kindCode, SessionId session, byte[] sourceNonce, byte[] targetNonce) {
-        ByteBuffer transcript = ByteBuffer.allocate(2 + SessionId.BYTES + 2 * NONCE_BYTES);
-        transcript.put((byte) Frame.VERSION).put((byte) kindCode);
+    static byte[] transcript(
+            Versions versions, int kindCode, SessionId session, byte[] sourceNonce, byte[] targetNonce) {
+        ByteBuffer transcript = ByteBuffer.allocate(5 + SessionId.BYTES + 2 * NONCE_BYTES);
+        for (VersionRange range : List.of(versions.source(), versions.target())) {
+            transcript.put((byte) range.newest()).put((byte) range.oldest());
+        }
+        transcript.put((byte) kindCode);
         transcript.putLong(session.high()).putLong(session.low());
         return transcript.put(sourceNonce).put(targetNonce).array();
     }

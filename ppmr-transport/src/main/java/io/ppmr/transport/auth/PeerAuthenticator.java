@@ -1,9 +1,11 @@
 package io.ppmr.transport.auth;
 
+import io.ppmr.protocol.data.VersionRange;
+
 /**
  * A mechanism by which two services prove to each other that they belong together. Each side computes a proof in its
- * own role. Both proofs are over the same transcript of the handshake: both nonces, the kind of connection, and the
- * session. Safe for any thread.
+ * own role. Both proofs are over the same transcript of the handshake: the versions of both ends, both nonces, the kind
+ * of connection, and the session. So an attacker between the ends cannot lower the agreed version. Safe for any thread.
  */
 public interface PeerAuthenticator {
 
@@ -18,6 +20,11 @@ public interface PeerAuthenticator {
 
     /** Number of the mechanism in the handshake. Both sides must use the same. */
     int mechanism();
+
+    /** The versions of the protocol that this end offers in its handshakes. */
+    default VersionRange versions() {
+        return VersionRange.OF_THIS_RELEASE;
+    }
 
     /** Computes a proof of {@link #PROOF_BYTES} bytes over the transcript. */
     byte[] prove(Role role, byte[] transcript);

@@ -1,6 +1,8 @@
 package io.ppmr.transport.auth;
 
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ProtocolVersion;
+import io.ppmr.protocol.data.VersionRange;
 import io.ppmr.transport.auth.PeerAuthenticator.Role;
 import java.io.EOFException;
 import java.io.IOException;
@@ -22,13 +24,15 @@ public final class TargetHandshake {
     private ConnectionKind kind;
     private SessionId session;
     private byte[] transcript;
+    private ProtocolVersion version;
 
-    /** The kind and the session of a connection that passed the handshake. */
-    public record Accepted(ConnectionKind kind, SessionId session) {}
+    /** The kind and the session of a connection that passed the handshake, and the version that both ends agreed on. */
+    public record Accepted(ConnectionKind kind, SessionId session, ProtocolVersion version) {}
 
     /** The sessions of a target. */
     public interface Sessions {
-        boolean exists(SessionId session);
+        /** Returns the version that the session agreed on; null if it does not exist. */
+        ProtocolVersion version(SessionId session);
 
         /** Returns true if another session can be opened. */
         boolean hasCapacity();
@@ -38,7 +42,7 @@ public final class TargetHandshake {
          *
          * @param secret identifies the session's source later
          */
-        void open(SessionId session, byte[] secret);
+        void open(SessionId session, byte[] secret, ProtocolVersion version);
 
         /** Returns the secret of a session whose control connection may be replaced; null for any other. */
         byte[] secret(SessionId session);
@@ -85,7 +89,7 @@ public final class TargetHandshake {
     }
 
     private void challenge() throws IOException {
-        Handshake.requireOpening(in, authenticator, channel.getRemoteAddress());
+        VersionRange theirs = Handshake.requireOpening(in, authenticator, channel.getRemoteAddress());
         int kindCode = in.get();
         kind = ConnectionKind.of(kindCode);
         if (kind == null) {
@@ -96,13 +100,16 @@ public final class TargetHandshake {
         session = kind == ConnectionKind.CONTROL ? SessionId.random(Handshake.RANDOM) : requested;
         byte[] sourceNonce = Handshake.readBytes(in, Handshake.NONCE_BYTES);
         byte[] nonce = Handshake.nonce();
-        transcript = Handshake.transcript(kindCode, session, sourceNonce, nonce);
+        transcript = Handshake.transcript(
+                new Handshake.Versions(theirs, authenticator.versions()), kindCode, session, sourceNonce, nonce);
         ByteBuffer challenge = ByteBuffer.allocate(Handshake.OPENING_BYTES + PeerAuthenticator.PROOF_BYTES);
         challenge
                 .put(Handshake.opening(authenticator, kindCode, session, nonce))
                 .put(authenticator.prove(Role.TARGET, transcript))
                 .flip();
         write(challenge);
+        // The source names both ends' versions as well, so it first receives this end's.
+        version = authenticator.versions().agreedWith(theirs, channel.getRemoteAddress());
     }
 
     private Accepted verifySource(byte[] proof) throws IOException {
@@ -123,10 +130,17 @@ public final class TargetHandshake {
                     + (kind == ConnectionKind.CONTROL_RESUME ? ", or is not the source of session " + session : "")
                     + ": refused (put the same key file on both nodes)");
         }
-        if (kind == ConnectionKind.DATA && !sessions.exists(session)) {
+        ProtocolVersion used = kind == ConnectionKind.CONTROL ? version : sessions.version(session);
+        if (used == null) {
             verdict(Handshake.NO_SUCH_SESSION);
             throw new IOException("data connection from " + channel.getRemoteAddress() + " for session " + session
                     + ", which is not open: refused");
+        }
+        if (used != version) {
+            verdict(Handshake.NO_SUCH_SESSION);
+            throw new ProtocolException("connection from " + channel.getRemoteAddress() + " with version "
+                    + version.number() + " of the protocol for session " + session + ", which uses version "
+                    + used.number() + ": refused");
         }
         if (kind == ConnectionKind.CONTROL && !sessions.hasCapacity()) {
             verdict(Handshake.NO_CAPACITY);
@@ -137,9 +151,9 @@ public final class TargetHandshake {
         // This thread also reads the data connections of the session, so it processes none before this. If the verdict
         // cannot be sent, no session remains.
         if (kind == ConnectionKind.CONTROL) {
-            sessions.open(session, Handshake.secret(authenticator, transcript));
+            sessions.open(session, Handshake.secret(authenticator, transcript), version);
         }
-        return new Accepted(kind, session);
+        return new Accepted(kind, session, version);
     }
 
     private void verdict(int code) throws IOException {

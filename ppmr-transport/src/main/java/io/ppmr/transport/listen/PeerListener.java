@@ -1,5 +1,6 @@
 package io.ppmr.transport.listen;
 
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.transport.auth.ConnectionKind;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.auth.SessionId;
@@ -45,7 +46,8 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     /** Serves an authenticated control connection to its end. */
     @FunctionalInterface
     public interface SessionServer {
-        void serve(SocketChannel control, SessionId session) throws IOException, InterruptedException;
+        void serve(SocketChannel control, SessionId session, ProtocolVersion version)
+                throws IOException, InterruptedException;
     }
 
     private final ServerSocketChannel server;
@@ -53,13 +55,15 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     private static final class OpenSession {
         private final BlockingQueue<SocketChannel> data = new LinkedBlockingQueue<>(MAX_WAITING_DATA);
         private final byte[] secret;
+        private final ProtocolVersion version;
         /** Receives the data connections as they arrive; null while {@link #awaitData} collects them. */
         private volatile Consumer<SocketChannel> receiver;
         /** Receives connections that replace the control connection; null if that is not allowed. */
         private volatile Consumer<SocketChannel> controlReceiver;
 
-        private OpenSession(byte[] secret) {
+        private OpenSession(byte[] secret, ProtocolVersion version) {
             this.secret = secret;
+            this.version = version;
         }
     }
 
@@ -242,7 +246,7 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
             boolean started = false;
             try {
                 channel.configureBlocking(true);
-                threads.accept(() -> serveControl(channel, session));
+                threads.accept(() -> serveControl(channel, accepted));
                 started = true;
             } finally {
                 if (!started) {
@@ -276,8 +280,9 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     }
 
     @Override
-    public boolean exists(SessionId session) {
-        return open.containsKey(session);
+    public ProtocolVersion version(SessionId session) {
+        OpenSession target = open.get(session);
+        return target == null ? null : target.version;
     }
 
     @Override
@@ -292,23 +297,23 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     }
 
     @Override
-    public void open(SessionId session, byte[] secret) {
-        open.put(session, new OpenSession(secret));
+    public void open(SessionId session, byte[] secret, ProtocolVersion version) {
+        open.put(session, new OpenSession(secret, version));
     }
 
     private void end(SessionId session) {
         open.remove(session).data.forEach(PeerListener::closeQuietly);
     }
 
-    private void serveControl(SocketChannel channel, SessionId session) {
+    private void serveControl(SocketChannel channel, TargetHandshake.Accepted accepted) {
         try {
-            sessions.serve(channel, session);
+            sessions.serve(channel, accepted.session(), accepted.version());
         } catch (IOException e) {
             LOG.warn("a session was ended: {}", e.getMessage());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } finally {
-            end(session);
+            end(accepted.session());
             closeQuietly(channel);
         }
     }

@@ -2,6 +2,7 @@ package io.ppmr.transport.tcp;
 
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.auth.ConnectionKind;
 import io.ppmr.transport.auth.Handshake;
@@ -69,11 +70,13 @@ public final class Connector {
         private final SocketChannel channel;
         private final SessionId session;
         private final byte[] secret;
+        private final ProtocolVersion version;
 
-        private Control(SocketChannel channel, SessionId session, byte[] secret) {
+        private Control(SocketChannel channel, SessionId session, byte[] secret, ProtocolVersion version) {
             this.channel = channel;
             this.session = session;
             this.secret = secret;
+            this.version = version;
         }
 
         public SocketChannel channel() {
@@ -83,6 +86,11 @@ public final class Connector {
         public SessionId session() {
             return session;
         }
+
+        /** Returns the version of the protocol that both ends agreed on. */
+        public ProtocolVersion version() {
+            return version;
+        }
     }
 
     public Control control() throws IOException {
@@ -90,7 +98,7 @@ public final class Connector {
         try {
             Handshake handshake = handshake(channel);
             SessionId session = handshake.asSource(ConnectionKind.CONTROL, SessionId.NONE);
-            return new Control(channel, session, handshake.secret());
+            return new Control(channel, session, handshake.secret(), handshake.version());
         } catch (IOException e) {
             channel.close();
             throw e;
@@ -134,7 +142,9 @@ public final class Connector {
      * @param limit the silence limit of the connection
      */
     public TargetRequests connectForRequests(Message.Reader messages, Duration limit) throws IOException {
-        return new TargetRequests(ControlLink.forQuestions(control().channel(), 1, limit.toNanos()), messages);
+        Control control = control();
+        return new TargetRequests(
+                ControlLink.forQuestions(control.channel(), control.version(), 1, limit.toNanos()), messages);
     }
 
     /** Sends requests to a target, one after the other, over a separate control connection. Owned by one thread. */

@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ProtocolVersion;
+import io.ppmr.protocol.data.VersionRange;
 import io.ppmr.transport.Loopback;
 import io.ppmr.transport.auth.PeerAuthenticator.Role;
 import java.io.IOException;
@@ -18,6 +20,7 @@ import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -35,14 +38,17 @@ class HandshakeTest {
     private static final PreSharedKey KEY = key("0123456789abcdef0123456789abcdef");
     private static final PreSharedKey OTHER_KEY = key("fedcba9876543210fedcba9876543210");
     private static final int LONG_MS = 60_000 * Integer.getInteger("ppmr.patience", 1);
+    private static final byte NEWEST = (byte) ProtocolVersion.NEWEST.number();
+    private static final byte OLDEST = (byte) ProtocolVersion.OLDEST.number();
     private static final int HELLO_BYTES = 56;
     private static final int CHALLENGE_BYTES = 88;
 
     private final Map<SessionId, byte[]> open = new ConcurrentHashMap<>();
+    private final Map<SessionId, ProtocolVersion> versions = new ConcurrentHashMap<>();
     private final TargetHandshake.Sessions sessions = new TargetHandshake.Sessions() {
         @Override
-        public boolean exists(SessionId session) {
-            return open.containsKey(session);
+        public ProtocolVersion version(SessionId session) {
+            return versions.get(session);
         }
 
         @Override
@@ -51,8 +57,9 @@ class HandshakeTest {
         }
 
         @Override
-        public void open(SessionId session, byte[] secret) {
+        public void open(SessionId session, byte[] secret, ProtocolVersion version) {
             open.put(session, secret);
+            versions.put(session, version);
         }
 
         @Override
@@ -78,7 +85,7 @@ class HandshakeTest {
         CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         SessionId session = source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE);
         assertEquals(
-                new TargetHandshake.Accepted(ConnectionKind.CONTROL, session),
+                new TargetHandshake.Accepted(ConnectionKind.CONTROL, session, ProtocolVersion.NEWEST),
                 target.get(LONG_MS, TimeUnit.MILLISECONDS));
         assertNotEquals(SessionId.NONE, session);
         assertEquals(Set.of(session), open.keySet());
@@ -88,7 +95,8 @@ class HandshakeTest {
         target = target(KEY, LONG_MS);
         assertEquals(session, source(KEY).asSource(ConnectionKind.DATA, session));
         assertEquals(
-                new TargetHandshake.Accepted(ConnectionKind.DATA, session), target.get(LONG_MS, TimeUnit.MILLISECONDS));
+                new TargetHandshake.Accepted(ConnectionKind.DATA, session, ProtocolVersion.NEWEST),
+                target.get(LONG_MS, TimeUnit.MILLISECONDS));
         assertEquals(Set.of(session), open.keySet());
     }
 
@@ -113,7 +121,7 @@ class HandshakeTest {
         target = target(KEY, LONG_MS);
         source(KEY).resumeAsSource(session, first.secret());
         assertEquals(
-                new TargetHandshake.Accepted(ConnectionKind.CONTROL_RESUME, session),
+                new TargetHandshake.Accepted(ConnectionKind.CONTROL_RESUME, session, ProtocolVersion.NEWEST),
                 target.get(LONG_MS, TimeUnit.MILLISECONDS));
     }
 
@@ -239,7 +247,8 @@ class HandshakeTest {
         ByteBuffer hello = hello();
         write(hello.duplicate());
         ByteBuffer challenge = read(CHALLENGE_BYTES);
-        assertArrayEquals(new byte[] {'P', 'P', 'M', 'r', 9, 0, 1, 1}, part(challenge, 0, 8), "its first bytes");
+        assertArrayEquals(
+                new byte[] {'P', 'P', 'M', 'r', NEWEST, OLDEST, 1, 1}, part(challenge, 0, 8), "its first bytes");
         long high = challenge.getLong(8);
         long low = challenge.getLong(16);
         byte[] nonce = part(challenge, 24, 32);
@@ -256,8 +265,10 @@ class HandshakeTest {
     @CsvSource({
         "0, 71, is not a ppmr service",
         "3, 0, is not a ppmr service",
-        "4, 1, uses version 1 of the protocol",
-        "4, 5, uses version 5 of the protocol",
+        "4, 1, uses version 1 (oldest 9) of the protocol",
+        "4, 8, uses version 8 (oldest 9) of the protocol",
+        "5, 0, 'uses version 10 (oldest 0) of the protocol, this service version 10 (and 9): install the same'",
+        "5, 11, uses version 10 (oldest 11) of the protocol",
         "6, 9, uses authentication mechanism 9",
         "7, 0, connection of unknown kind 0",
         "7, 4, connection of unknown kind 4"
@@ -272,7 +283,7 @@ class HandshakeTest {
     @ParameterizedTest
     @CsvSource({
         "0, 71, is not a ppmr service",
-        "4, 1, uses version 1 of the protocol",
+        "4, 1, 'uses version 1 (oldest 9) of the protocol, this service version 10 (and 9): install the same'",
         "6, 9, uses authentication mechanism 9"
     })
     void shouldRefuseAtTheSourceAChallengeOfSomethingElse(int place, byte value, String reason) throws Exception {
@@ -325,14 +336,122 @@ class HandshakeTest {
         assertEquals(Map.of(), open);
     }
 
+    // ---- versions ---------------------------------------------------------------------------------------------
+
+    /** An end of another release: it has the key, and other versions of the protocol. */
+    private record OtherRelease(VersionRange versions) implements PeerAuthenticator {
+        static OtherRelease of(int newest, int oldest) {
+            return new OtherRelease(new VersionRange(newest, oldest));
+        }
+
+        @Override
+        public int mechanism() {
+            return KEY.mechanism();
+        }
+
+        @Override
+        public byte[] prove(Role role, byte[] transcript) {
+            return KEY.prove(role, transcript);
+        }
+
+        @Override
+        public byte[] seal(byte[] text) {
+            return KEY.seal(text);
+        }
+
+        @Override
+        public boolean verify(Role role, byte[] transcript, byte[] proof) {
+            return KEY.verify(role, transcript, proof);
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"10, 9, 10", "9, 8, 9", "9, 9, 9", "11, 10, 10", "12, 9, 10", "255, 1, 10"})
+    void shouldAgreeOnTheNewestVersionThatBothKnow(int newest, int oldest, int agreed) throws Exception {
+        for (boolean isSourceOther : List.of(true, false)) {
+            PeerAuthenticator other = OtherRelease.of(newest, oldest);
+            CompletableFuture<TargetHandshake.Accepted> target = target(isSourceOther ? KEY : other, LONG_MS);
+            Handshake source = source(isSourceOther ? other : KEY);
+            source.asSource(ConnectionKind.CONTROL, SessionId.NONE);
+            assertEquals(agreed, source.version().number());
+            assertEquals(
+                    source.version(), target.get(LONG_MS, TimeUnit.MILLISECONDS).version());
+            pair.close();
+            connect();
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"8, 8, 8", "8, 7, 8 (and 7)", "12, 11, 12 (and 11)"})
+    void shouldNameTheVersionsOfBothAtBothEndsWhenThereIsNoCommonOne(int newest, int oldest, String named)
+            throws Exception {
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
+        IOException atSource = failureOf(
+                () -> source(OtherRelease.of(newest, oldest)).asSource(ConnectionKind.CONTROL, SessionId.NONE));
+        names(assertInstanceOf(ProtocolException.class, atSource), "uses version 10 (and 9) of the protocol");
+        names(atSource, "this service version " + named + ": install the same release of ppmr on both nodes, or two");
+        IOException atTarget = failureOf(target);
+        names(assertInstanceOf(ProtocolException.class, atTarget), "uses version " + named + " of the protocol");
+        names(atTarget, "this service version 10 (and 9): install the same release of ppmr on both nodes, or two");
+        assertEquals(Map.of(), open);
+    }
+
+    /** Someone between the ends makes each take the other for one of the release before. */
+    @ParameterizedTest
+    @CsvSource({"true, false", "false, true", "true, true"})
+    void shouldRefuseWhenSomeoneBetweenTheEndsLowersTheVersion(boolean inHello, boolean inChallenge) throws Exception {
+        try (Loopback behind = Loopback.open()) {
+            SocketChannel channel = behind.far();
+            CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS, channel);
+            CompletableFuture<IOException> source = new CompletableFuture<>();
+            Thread thread = new Thread(() -> {
+                try {
+                    new Handshake(pair.far(), KEY, inMs(LONG_MS)).asSource(ConnectionKind.CONTROL, SessionId.NONE);
+                    source.completeExceptionally(new AssertionError("the lowered version was accepted"));
+                } catch (IOException e) {
+                    source.complete(e);
+                }
+            });
+            thread.start();
+            ByteBuffer hello = read(HELLO_BYTES);
+            behind.near().write(inHello ? hello.put(4, OLDEST) : hello);
+            behind.near().socket().setSoTimeout(LONG_MS);
+            ByteBuffer challenge =
+                    ByteBuffer.wrap(behind.near().socket().getInputStream().readNBytes(CHALLENGE_BYTES));
+            write(inChallenge ? challenge.put(4, OLDEST) : challenge);
+            names(source.get(LONG_MS, TimeUnit.MILLISECONDS), "does not have this node's key");
+            behind.near().close();
+            names(failureOf(target), "ended the handshake early");
+            assertEquals(Map.of(), open);
+        }
+    }
+
+    @Test
+    void shouldRefuseAConnectionOfASessionThatUsesAnotherVersion() throws Exception {
+        CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
+        SessionId session = source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE);
+        target.get(LONG_MS, TimeUnit.MILLISECONDS);
+
+        pair.close();
+        connect();
+        target = target(KEY, LONG_MS);
+        IOException atSource = failureOf(() -> source(OtherRelease.of(9, 9)).asSource(ConnectionKind.DATA, session));
+        assertInstanceOf(RefusedException.class, atSource);
+        names(failureOf(target), "with version 9 of the protocol for session " + session + ", which uses version 10");
+    }
+
     // ---- both sides -------------------------------------------------------------------------------------------
 
-    private Handshake source(PreSharedKey key) {
+    private Handshake source(PeerAuthenticator key) {
         return new Handshake(pair.near(), key, inMs(LONG_MS));
     }
 
-    private CompletableFuture<TargetHandshake.Accepted> target(PreSharedKey key, long deadlineMs) {
-        SocketChannel channel = pair.far();
+    private CompletableFuture<TargetHandshake.Accepted> target(PeerAuthenticator key, long deadlineMs) {
+        return target(key, deadlineMs, pair.far());
+    }
+
+    private CompletableFuture<TargetHandshake.Accepted> target(
+            PeerAuthenticator key, long deadlineMs, SocketChannel channel) {
         CompletableFuture<TargetHandshake.Accepted> accepted = new CompletableFuture<>();
         Thread thread = new Thread(() -> {
             try {
@@ -366,7 +485,7 @@ class HandshakeTest {
 
     private static ByteBuffer hello() {
         return ByteBuffer.allocate(HELLO_BYTES)
-                .put(new byte[] {'P', 'P', 'M', 'r', 9, 0, 1, 1})
+                .put(new byte[] {'P', 'P', 'M', 'r', NEWEST, OLDEST, 1, 1})
                 .position(HELLO_BYTES)
                 .flip();
     }
@@ -380,8 +499,9 @@ class HandshakeTest {
     }
 
     private static byte[] transcript(int kind, long high, long low, ByteBuffer hello, byte[] targetNonce) {
-        return ByteBuffer.allocate(82)
-                .put((byte) 9)
+        return ByteBuffer.allocate(85)
+                .put(hello.slice(4, 2))
+                .put(new byte[] {NEWEST, OLDEST})
                 .put((byte) kind)
                 .putLong(high)
                 .putLong(low)

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.auth.SessionId;
@@ -65,7 +66,7 @@ class PeerListenerTest {
     }
 
     /** A session that lasts until its source disconnects. */
-    private void serve(SocketChannel control, SessionId session) throws IOException {
+    private void serve(SocketChannel control, SessionId session, ProtocolVersion version) throws IOException {
         served.add(session);
         control.write(ByteBuffer.wrap(new byte[] {'s'}));
         while (control.read(ByteBuffer.allocate(64)) >= 0) {

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.listen.PeerListener;
@@ -58,7 +59,7 @@ class ConnectorTest {
         }
     }
 
-    private static void serve(SocketChannel control, SessionId session) throws IOException {
+    private static void serve(SocketChannel control, SessionId session, ProtocolVersion version) throws IOException {
         control.write(ByteBuffer.wrap(new byte[] {'s'}));
         while (control.read(ByteBuffer.allocate(64)) >= 0) {
             assertTrue(control.isBlocking());

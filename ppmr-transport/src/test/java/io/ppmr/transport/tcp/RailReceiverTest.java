@@ -17,6 +17,7 @@ import io.ppmr.protocol.data.DataMessage.Writable;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.transport.Arrivals;
@@ -192,8 +193,8 @@ class RailReceiverTest {
     @BeforeEach
     void setUp() throws IOException {
         LoopbackPair control = LoopbackPair.open();
-        link = new ControlLink(control.near(), ATTEMPT, LONG_NS);
-        far = new ControlLink(control.far(), ATTEMPT, LONG_NS);
+        link = new ControlLink(control.near(), ProtocolVersion.NEWEST, ATTEMPT, LONG_NS);
+        far = new ControlLink(control.far(), ProtocolVersion.NEWEST, ATTEMPT, LONG_NS);
         List<OfferedRail> rails = IntStream.range(0, RAILS)
                 .mapToObj(rail -> new OfferedRail("r" + rail, "127.0.0.1", 1, rail == DIRECT))
                 .toList();

@@ -26,6 +26,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.tomlj.Toml;
 import org.tomlj.TomlArray;
 import org.tomlj.TomlParseError;
@@ -38,6 +40,7 @@ import org.tomlj.TomlTable;
  * thread.
  */
 public final class ConfigFile {
+    private static final Logger LOG = LoggerFactory.getLogger(ConfigFile.class);
     private static final long MAX_BYTES = 1 << 20;
     private static final int MOST_ZEROS = 64;
     private static final int MOST_DEPTH = 64;
@@ -188,7 +191,7 @@ public final class ConfigFile {
             if (!known.contains(name) && elsewhere.containsKey(name)) {
                 mistake(line(root, name), name, elsewhere.get(name));
             } else if (!known.contains(name)) {
-                reportUnknown(root, "", name, known);
+                report(root, "", name, ConfigSection.of(type), known);
             }
         }
         return new FileSection<>(type, new Place("", "", 0, root));
@@ -209,7 +212,7 @@ public final class ConfigFile {
             mistake(line(root, section.name()), section.name(), "must be a section: " + section.heading());
         }
         TomlTable table = found instanceof TomlTable known ? known : Toml.parse("");
-        reportUnknown(table, section.name() + ".", section.names());
+        reportOthers(table, section.name() + ".", section);
         return new FileSection<>(
                 type, new Place(section.name() + ".", section.heading(), line(root, section.name()), table));
     }
@@ -229,7 +232,7 @@ public final class ConfigFile {
         for (String name : tables.keySet()) {
             String path = section.name() + "." + name;
             if (tables.get(List.of(name)) instanceof TomlTable table) {
-                reportUnknown(table, path + ".", section.names());
+                reportOthers(table, path + ".", section);
                 String heading = "[" + section.name() + "." + ResolvedValues.name(name) + "]";
                 all.put(name, new FileSection<>(type, new Place(path + ".", heading, line(tables, name), table)));
             } else {
@@ -255,12 +258,39 @@ public final class ConfigFile {
         }
     }
 
-    private void reportUnknown(TomlTable table, String prefix, List<String> known) {
+    private void reportOthers(TomlTable table, String prefix, ConfigSection section) {
+        List<String> known = section.names();
         for (String name : table.keySet()) {
             if (!known.contains(name)) {
-                reportUnknown(table, prefix, name, known);
+                report(table, prefix, name, section, known);
             }
         }
+    }
+
+    /** Reports a name that this release does not have: a warning if the release before has it, else a mistake. */
+    private void report(TomlTable table, String prefix, String name, ConfigSection section, List<String> known) {
+        Optional<String> renamed = section.formerly(name).map(ConfigKey::name);
+        if (renamed.isPresent() && table.contains(List.of(renamed.get()))) {
+            mistake(
+                    line(table, name),
+                    prefix + name,
+                    "is the former name of " + renamed.get() + ", which is set, too: remove one of both");
+        } else if (renamed.isPresent()) {
+            warn(line(table, name), prefix + name, "has a new name. Remedy: write " + renamed.get() + " instead of it");
+        } else if (section.removed().contains(name)) {
+            warn(line(table, name), prefix + name, "has no effect in this release. Remedy: remove it");
+        } else {
+            reportUnknown(table, prefix, name, known);
+        }
+    }
+
+    private void warn(int line, String key, String text) {
+        resolved.warn(new Mistake(file.toString(), line, key, text + ". The next release refuses it"));
+    }
+
+    /** Logs what this release accepts and the next one refuses. */
+    public void logWarnings() {
+        resolved.warnings().forEach(warning -> LOG.warn("{}", warning));
     }
 
     private void reportUnknown(TomlTable table, String prefix, String name, List<String> known) {
@@ -345,11 +375,18 @@ public final class ConfigFile {
 
         /** Returns true if the file sets this key. */
         public boolean has(String key) {
-            return place.table().contains(List.of(declared.key(key).name()));
+            return place.table().contains(List.of(written(declared.key(key))));
+        }
+
+        /** Returns the name of a key in the file, which may be that of the release before. */
+        private String written(ConfigKey key) {
+            return key.former()
+                    .filter(former -> place.table().contains(List.of(former)))
+                    .orElse(key.name());
         }
 
         private Object get(ConfigKey key) {
-            Object written = place.table().get(List.of(key.name()));
+            Object written = place.table().get(List.of(written(key)));
             if (written == null && key.required()) {
                 bad(key.name(), "is missing; it must be " + key.type().form() + " (" + key.doc() + ")");
             }
@@ -434,7 +471,7 @@ public final class ConfigFile {
 
         /** Returns the line of a key, or of its section's heading if the key is not set. */
         private int line(String key) {
-            int line = ConfigFile.line(place.table(), key);
+            int line = ConfigFile.line(place.table(), written(declared.key(key)));
             return line == 0 ? place.headingLine() : line;
         }
 
@@ -466,7 +503,7 @@ public final class ConfigFile {
             for (int i = 0; i < array.size(); i++) {
                 String path = place.prefix() + key.name() + "[" + i + "].";
                 TomlTable one = array.getTable(i);
-                reportUnknown(one, path, ConfigSection.of(type).names());
+                reportOthers(one, path, ConfigSection.of(type));
                 String outer = place.heading();
                 String inner = outer.isEmpty() ? key.name() : outer.substring(1, outer.length() - 1) + "." + key.name();
                 all.add(new FileSection<>(type, new Place(path, "[[" + inner + "]]", line(key.name()), one)));

@@ -1,6 +1,7 @@
 package io.ppmr.daemon.config.file;
 
 import io.ppmr.linux.config.Key;
+import io.ppmr.linux.config.RemovedKeys;
 import io.ppmr.linux.config.Section;
 import java.lang.reflect.ParameterizedType;
 import java.lang.reflect.RecordComponent;
@@ -18,8 +19,15 @@ import java.util.Optional;
  * @param many whether it can occur once for each of several names, as {@code [name.NAME]}
  * @param doc its purpose
  * @param keys its keys, in the order of the documentation
+ * @param removed the names of keys that only the release before has
  */
-public record ConfigSection(Class<? extends Record> type, String name, boolean many, String doc, List<ConfigKey> keys) {
+public record ConfigSection(
+        Class<? extends Record> type,
+        String name,
+        boolean many,
+        String doc,
+        List<ConfigKey> keys,
+        List<String> removed) {
     private static final ClassValue<ConfigSection> ALL = new ClassValue<>() {
         @Override
         protected ConfigSection computeValue(Class<?> type) {
@@ -34,9 +42,11 @@ public record ConfigSection(Class<? extends Record> type, String name, boolean m
 
     private static ConfigSection described(Class<? extends Record> type) {
         Section section = type.getAnnotation(Section.class);
+        RemovedKeys former = type.getAnnotation(RemovedKeys.class);
+        List<String> removed = former == null ? List.of() : List.of(former.value());
         return section == null
-                ? new ConfigSection(type, "", false, "", keys(type))
-                : new ConfigSection(type, section.name(), section.many(), section.doc(), keys(type));
+                ? new ConfigSection(type, "", false, "", keys(type), removed)
+                : new ConfigSection(type, section.name(), section.many(), section.doc(), keys(type), removed);
     }
 
     private static List<ConfigKey> keys(Class<?> type) {
@@ -61,6 +71,13 @@ public record ConfigSection(Class<? extends Record> type, String name, boolean m
         return keys.stream().map(ConfigKey::name).toList();
     }
 
+    /** Returns the key that has this name in the release before, and another one in this release. */
+    Optional<ConfigKey> formerly(String name) {
+        return keys.stream()
+                .filter(key -> key.former().filter(name::equals).isPresent())
+                .findFirst();
+    }
+
     /** Returns a key of the section. Throws for an undeclared key. */
     ConfigKey key(String key) {
         return keys.stream()
@@ -79,6 +96,7 @@ public record ConfigSection(Class<? extends Record> type, String name, boolean m
      * @param example an example of its value, in the form of the file
      * @param doc its meaning
      * @param entries the record of each entry, if its value is a list of tables
+     * @param former its name in the release before, if that is another one
      */
     public record ConfigKey(
             String name,
@@ -87,7 +105,8 @@ public record ConfigSection(Class<? extends Record> type, String name, boolean m
             Object defaultValue,
             Object example,
             String doc,
-            Optional<Class<? extends Record>> entries) {
+            Optional<Class<? extends Record>> entries,
+            Optional<String> former) {
         static String nameOf(RecordComponent component) {
             return component.getName().replaceAll("([A-Z])", "_$1").toLowerCase(Locale.ROOT);
         }
@@ -106,7 +125,8 @@ public record ConfigSection(Class<? extends Record> type, String name, boolean m
                     key.value().isEmpty() ? null : ValueType.written(key.value()),
                     ValueType.written(key.example()),
                     key.doc(),
-                    JavaTypes.entries(type));
+                    JavaTypes.entries(type),
+                    Optional.of(key.former()).filter(name -> !name.isEmpty()));
         }
 
         /** Returns true if every file must have the key. */

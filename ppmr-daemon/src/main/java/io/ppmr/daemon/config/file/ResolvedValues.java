@@ -14,6 +14,7 @@ import org.tomlj.TomlTable;
  */
 public final class ResolvedValues {
     private final Map<String, Group> groups = new LinkedHashMap<>();
+    private final List<ConfigException.Mistake> warnings = new ArrayList<>();
 
     private record Group(String heading, Map<String, Value> values) {}
 
@@ -35,6 +36,15 @@ public final class ResolvedValues {
         groups.computeIfAbsent(path, unused -> new Group(heading, new LinkedHashMap<>()))
                 .values()
                 .put(key, new Value(value == null ? null : text(value), origin));
+    }
+
+    void warn(ConfigException.Mistake warning) {
+        warnings.add(warning);
+    }
+
+    /** Returns what this release accepts in the file and the next one refuses. */
+    public List<ConfigException.Mistake> warnings() {
+        return List.copyOf(warnings);
     }
 
     void remove(String path, String key) {
