@@ -135,7 +135,8 @@ debs=$dir/debs
 if [ "$asked" = --download-only ]; then
     # DIR keeps the packages alone.
     state=$(mktemp -d)
-    log=$state/log
+    # It stays where something fails: the message names it.
+    log=$(mktemp)
     debs=$dir
     trap 'rm -rf "$state" "$dir/lock"' EXIT
 fi
@@ -244,6 +245,7 @@ else
 fi
 if [ "$asked" = --download-only ]; then
     (cd "$debs" && sha256sum ./*.deb | sed 's# \./# #' > SHA256SUMS)
+    rm -f "$log"
     printf '%s\n' "$debs"/*.deb
     exit 0
 fi
