@@ -17,6 +17,7 @@ if [ "${3:-}" != inside ]; then
     cp "$1" /mnt/root/scenario/new.deb
     cp -r "$2" /mnt/root/scenario/open-journal
     cp "$0" /mnt/root/scenario/run
+    cp "${0%/*}/package-older.sh" /mnt/root/scenario/older
     exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
         chroot /mnt/root /bin/bash /scenario/run - - inside
 fi
@@ -42,15 +43,7 @@ old=0.0.9
 [ -z "$(installed)" ] || wrong "ppmr is installed on this machine"
 
 step "a package of the same code with a lower number"
-dpkg-deb -R new.deb old
-mv "old/usr/lib/ppmr/$new" "old/usr/lib/ppmr/$old"
-for file in old/DEBIAN/* old/usr/lib/systemd/system/*.service "old/usr/lib/ppmr/$old/package.properties"; do
-    sed -i "s/${new//./\\.}/$old/g" "$file"
-done
-ln -sfn "../lib/ppmr/$old/ppmr" old/usr/bin/ppmr
-for link in old/usr/lib/ppmr/*.sh; do ln -sfn "$old/conf/${link##*/}" "$link"; done
-dpkg-deb -Zgzip -z1 -b old old.deb >/dev/null
-rm -rf old
+bash older new.deb "$old" old.deb
 
 # ours: what has ppmr in its name, outside of what is kept and of dpkg's own records.
 ours() { find /usr /etc /var/lib -xdev -name '*ppmr*' ! -path '/etc/ppmr*' ! -path '/var/lib/dpkg/*' ! -path '/var/lib/ppmr*' | sort; }

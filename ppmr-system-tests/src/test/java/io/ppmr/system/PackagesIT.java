@@ -294,27 +294,69 @@ class PackagesIT {
 
     @Test
     void shouldRefuseWhatEndsAJobAndLeaveNothingWhenDpkgInstallsUpgradesAndRemoves() throws Exception {
+        scenario("package-scenario.sh", BuiltPackages.deb(), openJournal());
+    }
+
+    @Test
+    void shouldHaveItsFilesAndRefuseWhatEndsAJobWhenRpmInstallsAndRemoves() throws Exception {
+        scenario("package-rpm.sh", BuiltPackages.rpm(), openJournal());
+    }
+
+    @Tag("soak")
+    @Test
+    void shouldReplaceOneVersionByAnotherUnlessAMigrationIsOpenWhenRpmUpgradesAndDowngrades() throws Exception {
+        scenario("package-rpm.sh", BuiltPackages.rpm(), openJournal(), olderRpm());
+    }
+
+    /** Runs a script of src/test/sh in namespaces of its own. */
+    private static void scenario(String script, Path... arguments) throws IOException, InterruptedException {
         Assumptions.assumeTrue(LibC.isRoot(), "needs root: it makes an overlay of this machine's root");
+        List<String> words = Command.words(
+                "unshare --mount --net --pid --fork --kill-child --propagation private %s",
+                HOME.resolve("ppmr-system-tests/src/test/sh").resolve(script));
+        for (Path argument : arguments) {
+            words.add(argument.toString());
+        }
+        Command.CommandResult result = Command.of(words).run(LIMIT);
+        assertEquals(0, result.exitCode(), result.output());
+    }
+
+    /** Makes a journal with an open migration. */
+    private Path openJournal() throws IOException {
         Path journal = Files.createDirectory(folder.resolve("journal"));
         try (MappedJournal open = MappedJournal.open(journal.resolve(MappedJournal.FILE_NAME))) {
             open.append(new TransactionRecord.Requested("m1", 0, "uid 1000", "solver", ""));
             open.appendSynced(new TransactionRecord.Begun("m1", 1, List.of("spare1:7"), List.of()));
         }
-        Command.CommandResult result = Command.of(List.of(
-                        "unshare",
-                        "--mount",
-                        "--net",
-                        "--pid",
-                        "--fork",
-                        "--kill-child",
-                        "--propagation",
-                        "private",
-                        HOME.resolve("ppmr-system-tests/src/test/sh/package-scenario.sh")
-                                .toString(),
-                        BuiltPackages.deb().toString(),
-                        journal.toString()))
-                .run(LIMIT);
-        assertEquals(0, result.exitCode(), result.output());
+        return journal;
+    }
+
+    /** Makes a package of the same code with a lower number. */
+    private Path olderRpm() throws IOException, InterruptedException {
+        String old = "0.0.9";
+        Path built = Files.createDirectory(folder.resolve("built"));
+        for (String part : List.of("jars", "natives", "pages", "bom.json")) {
+            run("cp", "-a", BuiltPackages.folder().resolve(part).toString(), built.toString());
+        }
+        String end = "-" + version(deb()) + ".jar";
+        for (String jar : names(built.resolve("jars"), end)) {
+            if (jar.startsWith("ppmr-")) {
+                Path file = built.resolve("jars").resolve(jar);
+                Files.move(file, file.resolveSibling(jar.replace(end, "-" + old + ".jar")));
+            }
+        }
+        Path packer = HOME.resolve("ppmr-packages/target");
+        run(
+                System.getProperty("java.home") + "/bin/java",
+                "-classpath",
+                packer.resolve("classes") + ":" + packer.resolve("lib") + "/*",
+                "io.ppmr.packages.PackageBuild",
+                HOME.toString(),
+                built.toString(),
+                old,
+                "commit=",
+                "2026-01-01T00:00:00Z");
+        return built.resolve("ppmr-" + old + "-1.x86_64.rpm");
     }
 
     /** Installs the package in a bare root of Debian, in which there is neither Java nor FUSE. */
