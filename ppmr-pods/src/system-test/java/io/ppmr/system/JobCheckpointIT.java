@@ -559,6 +559,7 @@ class JobCheckpointIT {
     }
 
     @Test
+    @Tag("soak")
     void shouldRefuseARestartWhenAMigrationIsNotRecorded() throws Exception {
         assertEquals("checkpointed", checkpoint().at("/outcome").asText());
         MovingNode to = NODES.get(1);

@@ -20,6 +20,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -116,6 +117,7 @@ class JobIntervalIT {
     }
 
     @Test
+    @Tag("soak")
     void shouldNameTheCauseWhenAnIntervalCannotBeDerived() throws Exception {
         run("auto", "auto-pod", "auto", "sleep", "600");
         Conditions.until(BridgedNode.LIMIT, "the user sees the cause", () -> ppmr("job", "show", "1/auto")

@@ -2,6 +2,7 @@ package io.ppmr.system;
 
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.daemon.service.JavaCommand;
 import io.ppmr.linux.Command;
 import io.ppmr.migration.RequestException;
 import io.ppmr.testbed.Conditions;
@@ -14,6 +15,7 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -35,6 +37,7 @@ final class KillablePair implements AutoCloseable {
     private final String fence;
     private final String jobLines;
     private final boolean writesInProcess;
+    private final Map<String, JavaCommand> releases = new HashMap<>();
     private final Map<String, ServiceProcess> services = new TreeMap<>();
 
     /** @param fence the target's table of that name, or nothing; "{port}" in it is the target's port */
@@ -44,7 +47,7 @@ final class KillablePair implements AutoCloseable {
 
     /** @param writesInProcess whether the job's processes write their images themselves */
     KillablePair(Path directory, boolean writesInProcess) throws Exception {
-        this(directory, "", "", writesInProcess);
+        this(directory, "", "", writesInProcess, Map.of());
     }
 
     /**
@@ -52,10 +55,18 @@ final class KillablePair implements AutoCloseable {
      * @param jobLines further lines of the job's table at the source, and tables after it
      */
     KillablePair(Path directory, String fence, String jobLines) throws Exception {
-        this(directory, fence, jobLines, false);
+        this(directory, fence, jobLines, false, Map.of());
     }
 
-    private KillablePair(Path directory, String fence, String jobLines, boolean writesInProcess) throws Exception {
+    /** @param releases by its role, the command of a service that is of another release */
+    KillablePair(Path directory, Map<String, JavaCommand> releases) throws Exception {
+        this(directory, "", "", false, releases);
+    }
+
+    private KillablePair(
+            Path directory, String fence, String jobLines, boolean writesInProcess, Map<String, JavaCommand> releases)
+            throws Exception {
+        this.releases.putAll(releases);
         this.writesInProcess = writesInProcess;
         this.jobLines = jobLines;
         this.directory = directory;
@@ -98,9 +109,23 @@ final class KillablePair implements AutoCloseable {
                 [target]
                 address = "127.0.0.1:%d"
                 """.formatted(port) + LedgerJob.toml(jobs, RANKS, jobLines);
-        services.put(
+        ServiceProcess service = ServiceProcess.begin(
+                null,
+                releases.getOrDefault(role, ServiceProcess.java()),
                 role,
-                ServiceProcess.start(role, directory, common, own, LedgerJob.checkpointerToml(jobs, writesInProcess)));
+                directory,
+                List.of(role),
+                common,
+                own,
+                LedgerJob.checkpointerToml(jobs, writesInProcess));
+        services.put(role, service);
+        service.awaitReady(LIMIT);
+    }
+
+    /** Starts a service again, in another release. */
+    void startIn(JavaCommand release, String role) throws Exception {
+        releases.put(role, release);
+        start(role);
     }
 
     ServiceProcess service(String role) {

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.transaction.journal.TransactionRecord;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -30,9 +31,9 @@ class ModelCheckTest {
         "crash while links are cut,    1,0,0,0,0,0,1,1,0,0, true",
         "target while links are cut,   0,0,1,0,0,1,1,1,0,0, true",
         "processes die,                0,0,0,1,1,0,0,0,1,0, true",
-        "source and processes,         0,1,0,1,1,0,0,1,1,0, true",
+        "source and original,          0,1,0,1,0,0,0,1,1,0, true",
         "source comes back,            0,1,0,0,0,1,0,1,0,1, true",
-        "copy while links are cut,     0,0,0,0,1,1,1,1,0,0, true",
+        "copy while links are cut,     0,0,0,0,1,0,1,1,0,0, true",
         "source without a fence,       1,1,0,0,0,0,0,0,1,0, false"
     })
     void shouldKeepThePromiseWhateverFails(
@@ -61,6 +62,30 @@ class ModelCheckTest {
                         .with(ModelBudget.RESOLVE, resolves)
                         .with(ModelBudget.REBOOT, reboots),
                 fence);
+    }
+
+    /** The largest searches, of millions of states each. */
+    @ParameterizedTest
+    @CsvSource({
+        "source and processes,         0,1,0,1,1,0,0,1,1,0, true",
+        "failure, copy and cut links,  0,0,0,0,1,1,1,1,0,0, true"
+    })
+    @Tag("soak")
+    void shouldKeepThePromiseWhateverFailsInALargerSearch(
+            String name,
+            int crashes,
+            int source,
+            int target,
+            int original,
+            int copy,
+            int failures,
+            int links,
+            int windows,
+            int resolves,
+            int reboots,
+            boolean fence) {
+        shouldKeepThePromiseWhateverFails(
+                name, crashes, source, target, original, copy, failures, links, windows, resolves, reboots, fence);
     }
 
     @ParameterizedTest
