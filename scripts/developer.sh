@@ -73,7 +73,7 @@ developer_help() {
     demo)
         cat <<'TEXT'
 Usage: ./ppmr demo [OPTIONS]
-Moves two jobs, one of them an MPI job, between nodes made on this machine.
+Moves three jobs, one of them an MPI job, between nodes made on this machine.
 It installs what is missing and builds first. As root.
 
 Examples:

@@ -59,7 +59,7 @@ final class ConfigArgument {
 
     /** Returns the only possible configuration. Refuses if there is none, or if this node has both. */
     Path require() {
-        return only().orElseThrow(() -> NamedService.missing(command, Optional.empty(), installed()));
+        return only().orElseThrow(() -> NamedService.missing(command, List.of(), installed()));
     }
 
     /**

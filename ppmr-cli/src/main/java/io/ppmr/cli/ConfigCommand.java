@@ -47,7 +47,7 @@ final class ConfigCommand implements Runnable {
     @Command(
             name = "check",
             header = "Check configuration files",
-            description = "Prints every mistake in the files of sources and targets. A target's file has \"listen\".",
+            description = "Prints every mistake in the files of sources, targets and controllers.",
             mixinStandardHelpOptions = true)
     int check(
             @Parameters(
@@ -149,14 +149,14 @@ final class ConfigCommand implements Runnable {
 
     @Command(
             name = "example",
-            description = "Prints an example of a source's or a target's file: every key, with its meaning.",
+            description = "Prints an example of a service's file: every key, with its meaning.",
             mixinStandardHelpOptions = true)
-    void example(@Parameters(paramLabel = "ROLE", description = "source or target") String word) {
+    void example(@Parameters(paramLabel = "ROLE", description = "source, target or controller") String word) {
         ConfigRole role = ConfigRoles.all().stream()
                 .filter(one -> one.word().equals(word))
                 .findFirst()
                 .orElseThrow(() -> new ParameterException(
-                        spec.commandLine(), "there is no role '" + word + "': name source or target"));
+                        spec.commandLine(), "there is no role '" + word + "': name source, target or controller"));
         PrintWriter out = spec.commandLine().getOut();
         out.print(ConfigExample.of(role));
         out.flush();

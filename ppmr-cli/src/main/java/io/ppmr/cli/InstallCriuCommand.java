@@ -43,8 +43,8 @@ final class InstallCriuCommand implements Callable<Integer> {
         @Option(
                 names = "--from",
                 paramLabel = "FILE",
-                arity = "1..*",
-                description = "take these packages, or the directory that --download-only has filled")
+                arity = "1",
+                description = "take this package, or the directory that --download-only has filled; may be repeated")
         private List<Path> files;
 
         @Option(

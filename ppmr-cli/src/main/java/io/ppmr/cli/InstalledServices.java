@@ -25,12 +25,22 @@ final class InstalledServices {
 
     /** Returns the place of the installed configuration of a side. */
     Path config(Side side) {
-        return context.root().resolve("etc/ppmr/" + word(side) + ".toml");
+        return config(word(side));
+    }
+
+    /** Returns the place of the installed configuration of a role. */
+    Path config(String role) {
+        return context.root().resolve("etc/ppmr/" + role + ".toml");
     }
 
     /** Returns the control socket of a side in the installed configurations. */
     Path usualSocket(Side side) {
-        return context.root().resolve("run/ppmr/" + word(side) + ".sock");
+        return usualSocket(word(side));
+    }
+
+    /** Returns the control socket of a role in the installed configurations. */
+    Path usualSocket(String role) {
+        return context.root().resolve("run/ppmr/" + role + ".sock");
     }
 
     boolean isConfigured(Side side) {
@@ -38,7 +48,11 @@ final class InstalledServices {
     }
 
     boolean isPresent(Side side) {
-        return isConfigured(side) || Files.exists(usualSocket(side));
+        return isPresent(word(side));
+    }
+
+    boolean isPresent(String role) {
+        return Files.exists(config(role)) || Files.exists(usualSocket(role));
     }
 
     /**
@@ -89,8 +103,11 @@ final class InstalledServices {
      * @throws ConfigException if the configuration can be read and is wrong
      */
     Path socket(Side side) throws ConfigException {
-        return isConfigured(side) && Files.isReadable(config(side))
-                ? ServiceConfig.socketOf(config(side))
-                : usualSocket(side);
+        return socket(word(side));
+    }
+
+    /** Returns the control socket of an installed service of a role, as {@link #socket(Side)} does. */
+    Path socket(String role) throws ConfigException {
+        return Files.isReadable(config(role)) ? ServiceConfig.socketOf(config(role)) : usualSocket(role);
     }
 }

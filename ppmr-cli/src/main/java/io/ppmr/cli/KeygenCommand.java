@@ -13,7 +13,10 @@ import picocli.CommandLine.Spec;
 /** {@code ppmr keygen}: makes the key file of a cluster. */
 @Command(
         name = "keygen",
-        description = "Makes a key file with mode 0600. Copy it to every node. It never replaces a file.",
+        description = {
+            "Makes a key file with mode 0600. It never replaces a file.",
+            "Copy the nodes' key to every node, and a controller key to the controllers only."
+        },
         mixinStandardHelpOptions = true)
 final class KeygenCommand implements Callable<Integer> {
     @Spec
@@ -25,7 +28,9 @@ final class KeygenCommand implements Callable<Integer> {
     @Override
     public Integer call() throws IOException {
         KeyFile.create(file);
-        spec.commandLine().getOut().println(file + ": made. Put the same file on every node, with mode 0600");
+        String text = ": made, mode 0600. Copy it to each node that needs it: the key of the nodes to every node,"
+                + " a controller key to the controllers only";
+        spec.commandLine().getOut().println(file + text);
         return ExitCode.OK.number();
     }
 }

@@ -78,7 +78,7 @@ final class MigrateCommand implements Callable<Integer> {
             description = "wait for the end of the migration (default); --no-wait returns when it has started")
     private boolean wait;
 
-    @Option(names = "--json", description = "print the result as JSON")
+    @Option(names = "--json", description = "print the result as JSON; with --no-wait: id and job")
     private boolean json;
 
     @Option(names = "--report", paramLabel = "FILE", description = "write the result as JSON to a file, too")

@@ -2,6 +2,7 @@ package io.ppmr.cli;
 
 import io.ppmr.daemon.part.ServicePart.Side;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
@@ -38,19 +39,24 @@ final class NamedService {
                         retyped(command, "--config", installed.config(Side.TARGET))));
     }
 
-    /** Refuses a command whose service is not on this node. */
-    static ParameterException missing(CommandSpec command, Optional<Side> side, InstalledServices installed) {
-        String what =
-                side.map(one -> "no " + InstalledServices.word(one)).orElse("no service") + " is installed here: ";
-        List<Side> looked = side.map(List::of).orElse(List.of(Side.values()));
+    /**
+     * Refuses a command whose service is not on this node.
+     *
+     * @param roles the services that can answer it, or none for the source and the target
+     */
+    static ParameterException missing(CommandSpec command, List<String> roles, InstalledServices installed) {
+        Optional<String> only = roles.size() == 1 ? Optional.of(roles.get(0)) : Optional.empty();
+        String what = only.map(one -> "no " + one).orElse("no service") + " is installed here: ";
+        List<String> looked = roles.isEmpty()
+                ? Arrays.stream(Side.values()).map(InstalledServices::word).toList()
+                : roles;
         String places = looked.stream()
                 .map(one -> installed.config(one) + " and " + installed.usualSocket(one))
                 .collect(Collectors.joining(", "));
         return new ParameterException(
                 command.commandLine(),
                 what + places + " do not exist. Remedy: run this on "
-                        + side.map(one -> "the " + InstalledServices.word(one) + "'s node")
-                                .orElse("a node of ppmr")
+                        + only.map(one -> "the " + one + "'s node").orElse("a node of ppmr")
                         + ", or name the service with --config FILE or --socket PATH");
     }
 

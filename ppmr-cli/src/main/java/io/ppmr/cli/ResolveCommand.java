@@ -97,12 +97,11 @@ final class ResolveCommand implements Callable<Integer> {
 
     @Override
     public Integer call() throws Exception {
-        PrintWriter out = spec.commandLine().getOut();
         OperatorDecision word = new OperatorDecision(decision.outcome(), Set.copyOf(targetsOff), sourceOff, firstOff);
         Path path = socket.path();
         Resolution meaning = ask(path, word, false);
         if (meaning.result() == Resolution.ResolutionResult.REFUSED) {
-            throw new CommandFailure(ExitCode.REFUSED, meaning.text());
+            return ended(meaning, ExitCode.REFUSED);
         }
         OutputOptions.note(spec, meaning.text());
         if (!yes && !Confirmation.isGiven(spec)) {
@@ -110,18 +109,24 @@ final class ResolveCommand implements Callable<Integer> {
                     ExitCode.REFUSED, "nothing was decided. Remedy: add --yes, or confirm on a terminal");
         }
         Resolution answer = ask(path, word, true);
-        if (answer.result() == Resolution.ResolutionResult.REFUSED) {
-            throw new CommandFailure(ExitCode.REFUSED, answer.text());
-        }
-        if (answer.result() == Resolution.ResolutionResult.STILL_HELD) {
-            throw new CommandFailure(ExitCode.IN_DOUBT, answer.text());
-        }
+        return switch (answer.result()) {
+            case REFUSED -> ended(answer, ExitCode.REFUSED);
+            case STILL_HELD -> ended(answer, ExitCode.IN_DOUBT);
+            default -> ended(answer, ExitCode.OK);
+        };
+    }
+
+    /** Prints the answer: as JSON whatever it is, otherwise a failure as an error. */
+    private int ended(Resolution answer, ExitCode code) throws CommandFailure, IOException {
+        PrintWriter out = spec.commandLine().getOut();
         if (json) {
             JsonText.print(out, answer);
-        } else {
+        } else if (code == ExitCode.OK) {
             out.println(answer.text());
+        } else {
+            throw new CommandFailure(code, answer.text());
         }
-        return ExitCode.OK.number();
+        return code.number();
     }
 
     private Resolution ask(Path path, OperatorDecision word, boolean carryOut) throws IOException {

@@ -46,7 +46,7 @@ import picocli.CommandLine.Spec;
         description = {
             "Restarts on this node a job from a checkpoint that a migration has kept (ppmr migrate --keep, or keep in"
                     + " the job's section).",
-            "A kept pod is refused: pods cannot be restarted yet.",
+            "A kept pod is refused: run pods with --members, and use ppmr job checkpoint and ppmr job restart.",
             "Make sure that the job does not run on any other node. The command checks this node only."
         },
         mixinStandardHelpOptions = true)

@@ -3,6 +3,7 @@ package io.ppmr.cli;
 import io.ppmr.daemon.config.ConfigRoles;
 import io.ppmr.daemon.config.ServiceConfig;
 import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.part.ServicePart.Side;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -20,6 +21,8 @@ import picocli.CommandLine.Spec;
 public final class SocketArgument {
     static final String SOCKET_VARIABLE = "PPMR_SOCKET";
     static final String CONFIG_VARIABLE = "PPMR_CONFIG";
+
+    private static final List<ConfigRole> SIDES = List.of(role(Side.SOURCE), role(Side.TARGET));
 
     @Spec(Spec.Target.MIXEE)
     private CommandSpec command;
@@ -57,25 +60,66 @@ public final class SocketArgument {
 
     /** The control socket, for a command that only the service of one side answers. */
     public Path path(Side side) throws ConfigException {
-        Optional<Path> named = named(Optional.of(side));
+        Optional<Path> named = named(List.of(role(side)));
         if (named.isPresent()) {
             return named.get();
         }
         if (!installed().isPresent(side)) {
-            throw NamedService.missing(command, Optional.of(side), installed());
+            throw NamedService.missing(command, List.of(InstalledServices.word(side)), installed());
         }
         return installed().socket(side);
     }
 
+    /** Returns the control socket, for a command that both sides answer alike. If this node has both, the source's. */
+    public Path anyPath() throws ConfigException {
+        return anyPath(List.of());
+    }
+
+    /**
+     * Returns the control socket, for a command that both sides and further services answer alike. If this node has
+     * several, takes the source's before the target's, and these before others.
+     */
+    public Path anyPath(List<ConfigRole> further) throws ConfigException {
+        List<ConfigRole> fitting = new ArrayList<>(SIDES);
+        fitting.addAll(further);
+        Optional<Path> named = named(fitting);
+        if (named.isPresent()) {
+            return named.get();
+        }
+        List<Side> sides = installed().present();
+        if (!sides.isEmpty()) {
+            return installed().socket(sides.get(0));
+        }
+        for (ConfigRole role : further) {
+            if (installed().isPresent(role.word())) {
+                return installed().socket(role.word());
+            }
+        }
+        throw NamedService.missing(
+                command, fitting.stream().map(ConfigRole::word).toList(), installed());
+    }
+
+    /** Returns the control socket, for a command that only the service of a further role answers. */
+    public Path path(ConfigRole role) throws ConfigException {
+        Optional<Path> named = named(List.of(role));
+        if (named.isPresent()) {
+            return named.get();
+        }
+        if (!installed().isPresent(role.word())) {
+            throw NamedService.missing(command, List.of(role.word()), installed());
+        }
+        return installed().socket(role.word());
+    }
+
     /** Returns the control socket, for a command that both sides answer. Refuses if this node has both. */
     public Path path() throws ConfigException {
-        Optional<Path> named = named(Optional.empty());
+        Optional<Path> named = named(SIDES);
         if (named.isPresent()) {
             return named.get();
         }
         List<Side> sides = installed().present();
         if (sides.isEmpty()) {
-            throw NamedService.missing(command, Optional.empty(), installed());
+            throw NamedService.missing(command, List.of(), installed());
         }
         if (sides.size() > 1) {
             throw NamedService.ambiguous(command, installed());
@@ -85,7 +129,7 @@ public final class SocketArgument {
 
     /** Returns the named service, or all that are installed here. */
     List<AskedService> all() throws ConfigException {
-        Optional<Path> named = named(Optional.empty());
+        Optional<Path> named = named(List.of());
         if (named.isPresent()) {
             return List.of(new AskedService("", named.get()));
         }
@@ -95,12 +139,20 @@ public final class SocketArgument {
             all.add(new AskedService(InstalledServices.word(side) + " (" + path + ")", path));
         }
         if (all.isEmpty()) {
-            throw NamedService.missing(command, Optional.empty(), installed());
+            throw NamedService.missing(command, List.of(), installed());
         }
         return all;
     }
 
-    private Optional<Path> named(Optional<Side> side) throws ConfigException {
+    private static ConfigRole role(Side side) {
+        return ConfigRoles.all().stream()
+                .filter(role -> role.word().equals(InstalledServices.word(side)))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    /** Returns the named service. Refuses a file of a role that does not fit; none named means that each fits. */
+    private Optional<Path> named(List<ConfigRole> fitting) throws ConfigException {
         if (socket != null && config != null) {
             throw new ParameterException(
                     command.commandLine(), "--socket and --config both name the service. Remedy: give one of them");
@@ -109,7 +161,7 @@ public final class SocketArgument {
             return Optional.of(socket);
         }
         if (config != null) {
-            return Optional.of(socketOf(config, side, ""));
+            return Optional.of(socketOf(config, fitting, ""));
         }
         String variable = context().variable(SOCKET_VARIABLE);
         if (variable != null) {
@@ -118,17 +170,17 @@ public final class SocketArgument {
         String file = context().variable(CONFIG_VARIABLE);
         return file == null
                 ? Optional.empty()
-                : Optional.of(socketOf(Path.of(file), side, " (named by " + CONFIG_VARIABLE + ")"));
+                : Optional.of(socketOf(Path.of(file), fitting, " (named by " + CONFIG_VARIABLE + ")"));
     }
 
-    private Path socketOf(Path file, Optional<Side> side, String origin) throws ConfigException {
-        if (side.isPresent() && ConfigRoles.of(file).isTarget() != (side.get() == Side.TARGET)) {
-            Side other = side.get() == Side.TARGET ? Side.SOURCE : Side.TARGET;
+    private Path socketOf(Path file, List<ConfigRole> fitting, String origin) throws ConfigException {
+        ConfigRole role = ConfigRoles.of(file);
+        if (!fitting.isEmpty() && !fitting.contains(role)) {
+            String wanted = fitting.get(0).word();
             throw new ParameterException(
                     command.commandLine(),
-                    file + origin + " is a " + InstalledServices.word(other) + "'s file. Remedy: name the "
-                            + InstalledServices.word(side.get()) + "'s, such as --config "
-                            + installed().config(side.get()));
+                    file + origin + " is a " + role.word() + "'s file. Remedy: name the " + wanted
+                            + "'s, such as --config " + installed().config(wanted));
         }
         return ServiceConfig.socketOf(file);
     }

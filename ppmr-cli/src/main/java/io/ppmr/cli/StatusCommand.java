@@ -50,7 +50,9 @@ final class StatusCommand implements Callable<Integer> {
             description = "continue to show migrations until this command or the service ends; one service only")
     private boolean watch;
 
-    @Option(names = "--json", description = "print one JSON object a line, with the fields of the control socket")
+    @Option(
+            names = "--json",
+            description = "print one JSON object a line; with --watch at a source also objects with progress or report")
     private boolean json;
 
     @Override

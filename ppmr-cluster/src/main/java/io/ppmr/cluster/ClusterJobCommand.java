@@ -1,7 +1,5 @@
 package io.ppmr.cluster;
 
-import com.fasterxml.jackson.databind.PropertyNamingStrategies;
-import com.fasterxml.jackson.databind.annotation.JsonNaming;
 import io.ppmr.cli.JsonText;
 import io.ppmr.cli.SocketArgument;
 import io.ppmr.cli.help.JsonResult;
@@ -19,17 +17,17 @@ import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Locale;
-import java.util.Optional;
 import java.util.TreeMap;
 import java.util.concurrent.locks.LockSupport;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** {@code ppmr job}: checkpoints and restarts of jobs over several nodes. See docs/admin/pods.md. */
+/** {@code ppmr job}: checkpoints and restarts of jobs over several nodes. See docs/admin/job-checkpoints.md. */
 @Command(
         name = "job",
         description = {
@@ -52,36 +50,20 @@ final class ClusterJobCommand implements Runnable {
 
     @Override
     public void run() {
-        spec.commandLine().usage(spec.commandLine().getOut());
+        throw new ParameterException(spec.commandLine(), "no command is given");
     }
 
     private PrintWriter out() {
         return spec.commandLine().getOut();
     }
 
-    /**
-     * The end of a checkpoint or of a restart.
-     *
-     * @param job the job
-     * @param set the set; empty if there is none
-     * @param outcome checkpointed, void, refused, restarted or failed
-     * @param reason its cause; empty if it was successful
-     * @param heldMs the longest time for which a member was held
-     * @param dumpMs the longest time of a dump
-     * @param syncMs the longest time until images were on the disk
-     * @param bytes the size of the set
-     */
-    @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
-    record JobOutcome(
-            String job, String set, String outcome, String reason, long heldMs, long dumpMs, long syncMs, long bytes) {}
-
     @Command(name = "list", description = "Lists jobs over several nodes.", mixinStandardHelpOptions = true)
-    @JsonResult(JobView[].class)
+    @JsonResult(value = JobView.class, list = true)
     int list(
             @Mixin SocketArgument socket,
             @Option(names = "--json", description = "print the result as JSON") boolean json)
             throws Exception {
-        List<JobView> jobs = show(socket.path(), null);
+        List<JobView> jobs = show(socket.anyPath(), null);
         if (json) {
             JsonText.print(out(), jobs);
             return ExitCode.OK.number();
@@ -120,7 +102,7 @@ final class ClusterJobCommand implements Runnable {
             @Mixin SocketArgument socket,
             @Option(names = "--json", description = "print the result as JSON") boolean json)
             throws Exception {
-        JobView found = one(socket.path(), job);
+        JobView found = one(socket.anyPath(), job);
         if (json) {
             JsonText.print(out(), found);
             return ExitCode.OK.number();
@@ -173,9 +155,9 @@ final class ClusterJobCommand implements Runnable {
             @Mixin SocketArgument socket,
             @Option(names = "--json", description = "print the result as JSON") boolean json)
             throws Exception {
-        long number = order(socket.path(), JobRequests.CHECKPOINT, new JobRequest(job), ANSWER_LIMIT);
-        JobView ended = await(socket.path(), job, "checkpoint", number);
-        return print(ended, number, json);
+        long number = order(socket.anyPath(), JobRequests.CHECKPOINT, new JobRequest(job), ANSWER_LIMIT);
+        JobView ended = await(socket.anyPath(), job, "checkpoint", number);
+        return print(JobOutcome.of(ended, false, number), json);
     }
 
     @Command(
@@ -205,9 +187,9 @@ final class ClusterJobCommand implements Runnable {
             @Mixin SocketArgument socket,
             @Option(names = "--json", description = "print the result as JSON") boolean json)
             throws Exception {
-        long number = order(socket.path(), JobRequests.RESTART, new JobRequest(job, set, on, awayOff), PLAN_LIMIT);
-        JobView ended = await(socket.path(), job, "restart", number);
-        return print(ended, number, json);
+        long number = order(socket.anyPath(), JobRequests.RESTART, new JobRequest(job, set, on, awayOff), PLAN_LIMIT);
+        JobView ended = await(socket.anyPath(), job, "restart", number);
+        return print(JobOutcome.of(ended, true, number), json);
     }
 
     @Command(
@@ -221,7 +203,7 @@ final class ClusterJobCommand implements Runnable {
             @Parameters(paramLabel = "JOB", description = "the job, JOB or UID/JOB") String job,
             @Mixin SocketArgument socket)
             throws Exception {
-        try (ControlClient client = new ControlClient(socket.path())) {
+        try (ControlClient client = new ControlClient(socket.anyPath())) {
             String forgotten = client.askPart(
                     JobRequests.FORGET, new JobRequest(job), ANSWER_LIMIT, JobRequests.FORGOTTEN, String.class);
             out().println("job " + forgotten + " is forgotten");
@@ -274,50 +256,13 @@ final class ClusterJobCommand implements Runnable {
         }
     }
 
-    private int print(JobView ended, long number, boolean json) throws IOException {
-        JobView.LastView last = ended.last();
-        boolean isMine = last.number() == number;
-        Optional<SetView> set = ended.sets().stream()
-                .filter(one -> last.kind().equals("checkpoint") && one.round() == number)
-                .findFirst();
-        JobOutcome outcome = new JobOutcome(
-                ended.job(),
-                set.map(SetView::set).orElse(""),
-                isMine ? last.outcome() : "superseded",
-                isMine ? last.reason() : "another checkpoint or restart came after it",
-                set.map(SetView::heldMs).orElse(0L),
-                set.map(SetView::dumpMs).orElse(0L),
-                set.map(SetView::syncMs).orElse(0L),
-                set.map(SetView::bytes).orElse(0L));
+    private int print(JobOutcome outcome, boolean json) throws IOException {
         if (json) {
             JsonText.print(out(), outcome);
         } else {
-            out().println(sentence(outcome));
+            out().println(outcome.sentence());
         }
         out().flush();
-        return switch (outcome.outcome()) {
-            case "checkpointed", "restarted" -> ExitCode.OK.number();
-            case "void", "superseded" -> ExitCode.ROLLED_BACK.number();
-            case "refused" -> ExitCode.REFUSED.number();
-            default -> ExitCode.FAILED.number();
-        };
-    }
-
-    private static String sentence(JobOutcome end) {
-        return switch (end.outcome()) {
-            case "checkpointed" ->
-                String.format(
-                        Locale.ROOT,
-                        "job %s: set %s, %.1f MiB; the job was held for %d ms",
-                        end.job(),
-                        end.set(),
-                        end.bytes() / MIB,
-                        end.heldMs());
-            case "restarted" -> "job " + end.job() + " runs again";
-            case "failed" -> "job " + end.job() + " was not restarted, and nothing of it runs: " + end.reason();
-            default ->
-                "job " + end.job() + ": no set was written (" + end.outcome() + "), and the job continues: "
-                        + end.reason();
-        };
+        return outcome.exitCode().number();
     }
 }

@@ -214,7 +214,8 @@ final class ClusterMember implements AutoCloseable {
         if (note.isPresent() && !note.get().clusterId().equals(joined.clusterId())) {
             throw new IOException("the controllers manage cluster " + joined.clusterId()
                     + ", and this service belongs to cluster " + note.get().clusterId()
-                    + ". Remedy: if the controllers lost their disk, start one with ppmr controller --adopt "
+                    + ". Remedy: if the controllers lost their disk, start one with ppmr controller"
+                    + " --config /etc/ppmr/controller.toml --adopt "
                     + note.get().clusterId() + "; if this node moves to another cluster, remove "
                     + service.journal().resolve("cluster"));
         }

@@ -1,5 +1,6 @@
 package io.ppmr.cluster;
 
+import io.micrometer.core.instrument.MeterRegistry;
 import io.ppmr.cli.BuildVersion;
 import io.ppmr.cluster.job.JobQuestion;
 import io.ppmr.cluster.message.ClusterMessage;
@@ -52,6 +53,13 @@ public final class ClusterPart implements ServicePart {
     @Override
     public List<ConfigRole> roles() {
         return List.of(ControllerConfig.ROLE);
+    }
+
+    @Override
+    public void describe(MeterRegistry meters, String role) {
+        if (role.equals(ControllerConfig.ROLE.word())) {
+            ControllerMeters.register(meters, null);
+        }
     }
 
     @Override

@@ -236,7 +236,9 @@ public record ControllerConfig(
                 top.bad("me", "must be the number of this controller among the members, from 1 to " + members.size());
             }
             if (ensemble.servers().isPresent()) {
-                top.bad("members", "stands beside servers: a site's ensemble needs no members; remove one of both");
+                top.bad(
+                        "members",
+                        "cannot be used together with servers: an ensemble of the site needs no members; remove one");
             }
         });
         if (ensemble.members().isEmpty() && ensemble.me().isPresent()) {

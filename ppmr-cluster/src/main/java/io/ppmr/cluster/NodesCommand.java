@@ -24,7 +24,7 @@ import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
 /** {@code ppmr nodes}: shows the nodes of a cluster. See docs/admin/cluster.md. */
-@JsonResult(NodeView[].class)
+@JsonResult(value = NodeView.class, list = true)
 @Command(
         name = "nodes",
         description = {
@@ -64,7 +64,7 @@ final class NodesCommand implements Callable<Integer> {
             throw new ParameterException(spec.commandLine(), "--watch prints tables. Remedy: leave out --json");
         }
         PrintWriter out = spec.commandLine().getOut();
-        Path path = socket.path();
+        Path path = socket.anyPath(List.of(ControllerConfig.ROLE));
         List<NodeView> nodes = nodes(path);
         if (json) {
             JsonText.print(out, nodes);
@@ -185,7 +185,7 @@ final class NodesCommand implements Callable<Integer> {
 
     private static String change(SocketArgument controller, String request, String answer, String node)
             throws Exception {
-        try (ControlClient client = new ControlClient(controller.path())) {
+        try (ControlClient client = new ControlClient(controller.path(ControllerConfig.ROLE))) {
             return client.askPart(request, new NodeRequests.NodeRequest(node), ANSWER_LIMIT, answer, String.class);
         }
     }

@@ -130,7 +130,7 @@ final class PodAgentBox implements AutoCloseable {
         if (!box.isDirectory() || box.owner().uid() != uid) {
             box.close();
             throw new IOException(
-                    "/tmp/" + NAME + " in pod " + pod + " is no directory of its user. Remedy: remove it");
+                    "/tmp/" + NAME + " in pod " + pod + " is not a directory of its user. Remedy: remove it");
         }
         return Optional.of(box);
     }

@@ -174,7 +174,7 @@ record PodBundle(Path folder, Path podInit) {
     /** Returns why a directory is not mounted: if a user can replace it, root would mount another one. */
     private static Optional<String> whyUnfit(Path directory) throws IOException {
         if (!Files.isDirectory(directory)) {
-            return Optional.of("it is no directory of this node");
+            return Optional.of("it is not a directory of this node");
         }
         for (Path one : List.of(directory, directory.toRealPath())) {
             Optional<WorkDirectories.Changeable> changeable = WorkDirectories.changeable(one.getParent());

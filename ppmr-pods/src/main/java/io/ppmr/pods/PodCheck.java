@@ -168,7 +168,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
                 findings.add(Finding.warn(
                         "pod-peers",
                         name + " cannot be notified when a pod's address is away: " + e.getMessage(),
-                        "start its target, or take it out of peers of [pod_runtime]"));
+                        "start its target, or remove it from peers of [pod_runtime]"));
             }
         }
         return all;

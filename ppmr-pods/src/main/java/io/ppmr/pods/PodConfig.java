@@ -113,7 +113,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
                 && (limits.memory().isPresent() || limits.tasks().isPresent())) {
             section.bad(
                     limits.memory().isPresent() ? "memory" : "tasks",
-                    "cannot hold without cgroups: take it out, or set cgroups of [pod_runtime]");
+                    "cannot hold without cgroups: remove it, or set cgroups of [pod_runtime]");
         }
         keys.checkpointer()
                 .filter(named -> !CheckpointerConfig.namesIn(file).contains(named))

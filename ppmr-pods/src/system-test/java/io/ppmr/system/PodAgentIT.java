@@ -239,7 +239,7 @@ class PodAgentIT {
         inPod("one", "ln -s " + outside + " " + BOX);
         Path output = output();
         requireEnd(serve(output, "1/one"), 1, output);
-        assertTrue(text(output).contains("is no directory of its user. Remedy: remove it"), text(output));
+        assertTrue(text(output).contains("is not a directory of its user. Remedy: remove it"), text(output));
         try (var entries = Files.list(outside)) {
             assertEquals(List.of(outside.resolve("1-1.words")), entries.toList());
         }

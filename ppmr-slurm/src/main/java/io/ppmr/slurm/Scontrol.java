@@ -161,7 +161,7 @@ public final class Scontrol {
         Command.CommandResult result = Command.of(words).in(directory).run(LIMIT);
         if (result.timedOut()) {
             throw new IOException(String.join(" ", words) + " has not answered within " + LIMIT.toSeconds()
-                    + " s: does slurmctld run?");
+                    + " s. Remedy: start slurmctld, or check its network");
         }
         return result.requireOutput();
     }

@@ -49,7 +49,8 @@ class WrongInputsTest {
     }
 
     /** The commands of optional parts. */
-    private static final Pattern OF_A_PART = Pattern.compile("(help )?(pod|slurm-run)\\b");
+    private static final Pattern OF_A_PART =
+            Pattern.compile("(help )?(pod|slurm-run|job|nodes)\\b|.*\\bcontroller\\.toml");
 
     static Stream<WrongInput> inputs() throws IOException {
         try (InputStream in = WrongInputsTest.class.getResourceAsStream("wrong-inputs.txt")) {
@@ -77,6 +78,12 @@ class WrongInputsTest {
         String target = "listen = \"127.0.0.1:7411\"\n" + source.replace("source.sock", "target.sock");
         write("source.toml", source + "[target]\naddress = \"127.0.0.1:7411\"\n");
         write("target.toml", target);
+        write("controller.toml", """
+            listen = "127.0.0.1:7413"
+            key_file = "key"
+            controller_key_file = "key"
+            control_socket = "controller.sock"
+            """);
         write("good-source.toml", Files.readString(HOME.resolve("conf/source.toml")));
         write("good-target.toml", target + "[checkpointers.blcr]\ntype = \"blcr\"\n");
         write("dirkey.toml", target.replace("\"key\"", "\"dir\""));
@@ -99,10 +106,11 @@ class WrongInputsTest {
         try (ServerSocketChannel dead = ServerSocketChannel.open(StandardProtocolFamily.UNIX)) {
             dead.bind(UnixDomainSocketAddress.of(directory.resolve("dead.sock")));
         }
-        for (String node : List.of("none", "source", "target", "both")) {
+        for (String node : List.of("none", "source", "target", "both", "controller", "all")) {
             Path installed = Files.createDirectories(directory.resolve("node-" + node + "/etc/ppmr"));
-            for (String side : List.of("source", "target")) {
-                if (node.equals(side) || node.equals("both")) {
+            for (String side : List.of("source", "target", "controller")) {
+                boolean isOfBoth = node.equals("both") && !side.equals("controller");
+                if (node.equals(side) || isOfBoth || node.equals("all")) {
                     Files.writeString(
                             installed.resolve(side + ".toml"),
                             Files.readString(directory.resolve(side + ".toml"))

@@ -138,6 +138,10 @@ class ResolveIT {
                     "`ppmr resolve " + id + " --rollback`");
             says(refused(pair, SOURCE, "no-such", FinalOutcome.ROLLED_BACK), "not known here", id);
             says(
+                    ppmr(REFUSED, pair, SOURCE, "resolve", "no-such", "--rollback", "--json"),
+                    "\"result\":\"REFUSED\"",
+                    "not known here");
+            says(
                     ppmr(REFUSED, pair, SOURCE, "resolve", id, "--rollback"),
                     "the computation is not whole",
                     "nothing was decided. Remedy: add --yes");
@@ -201,8 +205,9 @@ class ResolveIT {
                     "the fence command has failed",
                     () -> pair.service(TARGET).log().contains("does not prove the source off"));
             says(
-                    ppmr(IN_DOUBT, pair, TARGET, "resolve", id, "--commit", "--yes"),
+                    ppmr(IN_DOUBT, pair, TARGET, "resolve", id, "--commit", "--yes", "--json"),
                     "It may cut the power",
+                    "\"result\":\"STILL_HELD\"",
                     "was not proved off");
             job.standsStill();
             Files.createFile(proof);

@@ -6,10 +6,14 @@ import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.EnumMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import picocli.CommandLine;
 import picocli.CommandLine.Help;
@@ -21,6 +25,7 @@ public final class CommandList {
     private static final String FILE = "/io/ppmr/cli/commands.txt";
     private static final String OF_LAUNCHER = "Develop";
     private static final int NAME_WIDTH = 15;
+    private static final Pattern MEANING = Pattern.compile("([0-9]): (.*)");
     private static final CommandList ALL = read();
 
     /** A group and its entries. */
@@ -35,15 +40,37 @@ public final class CommandList {
         }
     }
 
-    /** A command, or a subcommand with the name of its command before it. */
-    public record ListedCommand(String name, List<ExitCode> exitCodes, String text, List<String> examples) {
+    /**
+     * A command, or a subcommand with the name of its command before it.
+     *
+     * @param name its name
+     * @param exitCodes its exit codes, each with its meaning, in their order
+     * @param text its description
+     * @param examples lines that can be typed
+     */
+    public record ListedCommand(String name, Map<ExitCode, String> exitCodes, String text, List<String> examples) {
         public ListedCommand {
-            exitCodes = List.copyOf(exitCodes);
+            exitCodes = Collections.unmodifiableMap(new EnumMap<>(exitCodes));
             examples = List.copyOf(examples);
         }
 
         boolean isSubcommand() {
             return name.contains(" ");
+        }
+
+        /** Adds an indented line of the list: an example, or what an exit code means for this command. */
+        private ListedCommand with(String line) {
+            Matcher meaning = MEANING.matcher(line);
+            if (!meaning.matches()) {
+                return new ListedCommand(
+                        name,
+                        exitCodes,
+                        text,
+                        Stream.concat(examples.stream(), Stream.of(line)).toList());
+            }
+            Map<ExitCode, String> codes = new EnumMap<>(exitCodes);
+            codes.put(ExitCode.numbered(Integer.parseInt(meaning.group(1))), meaning.group(2));
+            return new ListedCommand(name, codes, text, examples);
         }
     }
 
@@ -85,13 +112,7 @@ public final class CommandList {
                 title = line.substring(1, line.length() - 1);
                 commands = new ArrayList<>();
             } else if (line.startsWith(" ")) {
-                ListedCommand last = commands.remove(commands.size() - 1);
-                commands.add(new ListedCommand(
-                        last.name(),
-                        last.exitCodes(),
-                        last.text(),
-                        Stream.concat(last.examples().stream(), Stream.of(line.strip()))
-                                .toList()));
+                commands.add(commands.remove(commands.size() - 1).with(line.strip()));
             } else {
                 String[] columns = line.split(" \\| ", -1);
                 commands.add(new ListedCommand(columns[0], exitCodes(columns[1]), columns[2], List.of()));
@@ -107,10 +128,13 @@ public final class CommandList {
         }
     }
 
-    private static List<ExitCode> exitCodes(String numbers) {
-        return Stream.of(numbers.split(" ", -1))
-                .map(number -> ExitCode.numbered(Integer.parseInt(number)))
-                .toList();
+    private static Map<ExitCode, String> exitCodes(String numbers) {
+        Map<ExitCode, String> codes = new EnumMap<>(ExitCode.class);
+        for (String number : numbers.split(" ", -1)) {
+            ExitCode code = ExitCode.numbered(Integer.parseInt(number));
+            codes.put(code, code.meaning());
+        }
+        return codes;
     }
 
     /**
@@ -143,7 +167,7 @@ public final class CommandList {
     private static void describe(UsageMessageSpec usage, ListedCommand listed) {
         usage.header(listed.text());
         Map<String, String> codes = new LinkedHashMap<>();
-        listed.exitCodes().forEach(code -> codes.put(String.valueOf(code.number()), code.meaning()));
+        listed.exitCodes().forEach((code, meaning) -> codes.put(String.valueOf(code.number()), meaning));
         usage.exitCodeListHeading("%nExit codes:%n");
         usage.exitCodeList(codes);
         if (!listed.examples().isEmpty()) {

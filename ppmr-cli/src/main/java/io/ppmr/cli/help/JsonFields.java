@@ -30,6 +30,9 @@ final class JsonFields {
 
     /** Returns the fields of a type, nested ones after their parent. */
     static List<JsonField> of(JsonResult result) {
+        if (!result.value().isRecord()) {
+            throw new IllegalArgumentException("the fields of " + result.value() + " are unknown: it is not a record");
+        }
         List<JsonField> fields = new ArrayList<>();
         add(fields, result.list() ? "[]." : "", result.value());
         return fields;

@@ -261,7 +261,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
             case UNKNOWN ->
                 LOG.error(
                         "{}: this controller gets no answer, and too few other nodes could confirm it. An operator must"
-                                + " decide: check the node; if it is off, ppmr nodes off NODE",
+                                + " decide: check the node; if it is off, type on this node: ppmr nodes off NODE",
                         text);
         }
     }
@@ -289,8 +289,8 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                 log.write(
                         "full",
                         "node " + service.host() + " is not shown: the cluster has " + NodeTable.MOST_NODES
-                                + " names of nodes, the most that a controller keeps. Remedy: ppmr nodes forget NODE"
-                                + " for those that are no nodes");
+                                + " names of nodes, the most that a controller keeps. Remedy: on this node, ppmr"
+                                + " nodes forget NODE for those that are no nodes");
             }
         }));
     }
@@ -444,11 +444,12 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     private Optional<String> ifActive(Supplier<Optional<String>> act) throws IOException, InterruptedException {
         if (!isActive()) {
             return Optional.of("this controller is not the active one"
-                    + store.active().map(other -> "; " + other + " is").orElse("") + ". Remedy: use that one's socket");
+                    + store.active().map(other -> "; " + other + " is").orElse("")
+                    + ". Remedy: type the command on its node");
         }
         return tasks.call(() -> isActive()
                 ? act.get()
-                : Optional.of("this controller is no longer the active one. Remedy: use the active one's socket"));
+                : Optional.of("this controller is no longer the active one. Remedy: type the command on its node"));
     }
 
     /** Returns the number of nodes in each state, as of the last change. */

@@ -140,7 +140,8 @@ final class RestartPlan {
             if (answered.failure().isPresent() && recorded.contains(service)) {
                 throw new RequestException("it is unknown if pods of job " + job + " still run on node "
                         + service.host() + ": " + answered.failure().get()
-                        + ". Remedy: start its services; or end the node, then ppmr nodes off " + service.host());
+                        + ". Remedy: start its services; or end the node, then type on the active controller's node:"
+                        + " ppmr nodes off " + service.host());
             }
             isUncertain |= requireNothingRuns(service, answered.pods(), present.keySet());
         }
@@ -158,11 +159,11 @@ final class RestartPlan {
             if (to.isEmpty() && service.role().equals(TARGET) && facts.plan().containsKey(service.host())) {
                 throw new RequestException("the last restart of job " + job + " is not over on node "
                         + service.host() + ": its pods are held, or released now. Remedy: wait until ppmr job show"
-                        + " has no restart under way, then stop the job (ppmr pod stop)");
+                        + " has no restart under way, then stop the job (ppmr pod stop --job " + job.name() + ")");
             }
             if (to.isEmpty()) {
                 throw new RequestException("pod " + pod.getKey() + " of job " + job + " runs on node " + service.host()
-                        + ". Remedy: stop the job first (ppmr pod stop)");
+                        + ". Remedy: stop the job first (there, ppmr pod stop --job " + job.name() + ")");
             }
             String node = services.findHostAt(to).orElse(to);
             // One that is off only since the questions may have moved the pod on, to a node that was asked before.
@@ -194,8 +195,8 @@ final class RestartPlan {
             throw new RequestException("a node that is off had pods of job " + job
                     + ", or their node is unknown, and they may have been moved to " + String.join(", ", silent)
                     + " without a record, which does not answer. Remedy: start its services; or end the node, then"
-                    + " ppmr nodes off; or make sure that no pod of the job runs there, and confirm that"
-                    + " (--moved-away-is-off " + names + ")");
+                    + " type on the active controller's node: ppmr nodes off NODE; or make sure that no pod of the"
+                    + " job runs there, and confirm that (--moved-away-is-off " + names + ")");
         }
     }
 

@@ -18,13 +18,14 @@ public final class ConfigDocs {
             Change the records in the code, not this page. -->
 
             Each service reads one [TOML](https://toml.io/en/v1.0.0) file, once, when it starts.
-            A file with `listen` is a target's, any other a source's.
+            A file with `controller_key_file` is a controller's.
+            Another one with `listen` is a target's, and any other is a source's.
             Examples are in [conf/](../../conf).
 
             ```
             ./ppmr config check FILE        # every mistake at once, with its line and what would be right
             ./ppmr config show FILE         # what the file means, defaults filled in, and where each value came from
-            ./ppmr config example source    # a file with every key, its meaning and an example; also: target
+            ./ppmr config example source    # a file with every key and its meaning; also: target, controller
             ```
 
             `check` and `show` take `--elsewhere` for a file of another node.
@@ -50,7 +51,7 @@ public final class ConfigDocs {
                 }
             }
         }
-        page.append("\n## In both files\n");
+        page.append("\n## In the files of sources and targets (`[metrics]` also in a controller's)\n");
         SourceConfig.ROLE.everything().stream()
                 .filter(ConfigDocs::common)
                 .forEach(section -> sectionWithEntries(page, section));

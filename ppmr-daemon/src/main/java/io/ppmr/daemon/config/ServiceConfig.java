@@ -199,7 +199,7 @@ public record ServiceConfig(
 
     private static Path requireSecret(Path file) throws BadValueException, IOException {
         if (!Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)) {
-            throw new BadValueException(file + " is no regular file: make one, mode 0600, with the password alone");
+            throw new BadValueException(file + " is not a regular file: make one, mode 0600, with only the password");
         }
         int mode = (int) Files.getAttribute(file, "unix:mode", LinkOption.NOFOLLOW_LINKS);
         int owner = (int) Files.getAttribute(file, "unix:uid", LinkOption.NOFOLLOW_LINKS);

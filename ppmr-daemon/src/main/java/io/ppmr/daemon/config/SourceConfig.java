@@ -304,7 +304,7 @@ public record SourceConfig(
                     .filter(target::has)
                     .forEach(key -> target.bad(
                             key,
-                            "stands beside cluster: remove it, or give addresses for the case"
+                            "cannot be used together with cluster: remove it, or give addresses for the case"
                                     + " that no controller answers"));
             return finder.map(found -> new SpareNodes.Found(
                             found,
@@ -321,7 +321,8 @@ public record SourceConfig(
                             ? "is missing; it must be "
                                     + target.form("address")
                                     + ". For several spare nodes give addresses or command instead"
-                            : "stands beside " + given.get(0) + "; give one of address, addresses, command");
+                            : "cannot be used together with " + given.get(0)
+                                    + "; give one of address, addresses, command");
             return null;
         }
         if (keys.command().filter(List::isEmpty).isPresent()

@@ -28,6 +28,8 @@ import java.util.function.Consumer;
  */
 public final class ControlClient implements AutoCloseable {
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
+    /** The services, as the names of their usual sockets begin. */
+    private static final List<String> ROLES = List.of("source", "target", "controller");
 
     private final Path socket;
     private final ControlProtocol protocol = ControlProtocol.ofClient();
@@ -56,16 +58,21 @@ public final class ControlClient implements AutoCloseable {
 
     private static String unreachable(Path socket, String cause) {
         if (cause.contains("Permission denied")) {
-            return "you may not use the control socket " + socket + " (" + cause + "). Remedy: become root, or request"
-                    + " control_group or status_for_all in the service's configuration";
+            return "you may not use the control socket " + socket + " (" + cause + "). Remedy: become root, or have"
+                    + " the operator set control_group or public_status in the service's configuration";
         }
         if (Files.isRegularFile(socket)) {
             return socket + " is a file and not a control socket. Remedy: name a configuration with --config, a socket"
                     + " with --socket";
         }
-        String role = socket.getFileName().toString().startsWith("target") ? "target" : "source";
-        return "no service answers at " + socket + " (" + cause + "). Remedy: start the service (systemctl start ppmr-"
-                + role + "), or name another control socket with --socket";
+        String name = socket.getFileName().toString();
+        String command = ROLES.stream()
+                .filter(name::startsWith)
+                .findFirst()
+                .map(role -> " (systemctl start ppmr-" + role + ")")
+                .orElse("");
+        return "no service answers at " + socket + " (" + cause + "). Remedy: start the service" + command
+                + ", or name another control socket with --socket";
     }
 
     /** Queries the status of the service. */

@@ -7,8 +7,8 @@ import io.micrometer.prometheusmetrics.PrometheusNamingConvention;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.part.InstalledParts;
-import io.ppmr.daemon.part.ServicePart;
 import io.ppmr.migration.source.SourceMetrics;
 import io.ppmr.migration.target.TargetMetrics;
 import io.ppmr.transport.RailFigures;
@@ -76,15 +76,20 @@ public final class MetricsDocs {
         new SourceMetrics(source, pool, new FairClaims(pool));
         SourceMetrics.showRails(source, List.of(new RailFigures("NAME of each")));
         new TargetMetrics(target, List.of(pool));
-        InstalledParts.describe(source, ServicePart.Side.SOURCE);
-        InstalledParts.describe(target, ServicePart.Side.TARGET);
-        table(page, "The source's", source);
-        table(page, "The target's", target);
+        InstalledParts.describe(source, "source");
+        InstalledParts.describe(target, "target");
+        table(page, "source", source);
+        table(page, "target", target);
+        for (ConfigRole role : InstalledParts.roles()) {
+            PrometheusMeterRegistry further = MetricsEndpoint.registry();
+            InstalledParts.describe(further, role.word());
+            table(page, role.word(), further);
+        }
         return page.append(EVENTS).toString();
     }
 
-    private static void table(StringBuilder page, String whose, PrometheusMeterRegistry registry) {
-        page.append("\n## ").append(whose).append("\n\n| Name | Kind | Labels | Meaning |\n|---|---|---|---|\n");
+    private static void table(StringBuilder page, String role, PrometheusMeterRegistry registry) {
+        page.append("\n## The ").append(role).append("'s\n\n| Name | Kind | Labels | Meaning |\n|---|---|---|---|\n");
         Map<String, Meter> byName = new TreeMap<>();
         Map<String, Map<String, Set<String>>> labels = new TreeMap<>();
         for (Meter meter : registry.getMeters()) {

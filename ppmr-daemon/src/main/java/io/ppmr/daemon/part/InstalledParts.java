@@ -49,8 +49,8 @@ public final class InstalledParts {
         return ALL.stream().flatMap(part -> part.commands().stream()).toList();
     }
 
-    /** Makes each part register its meters. */
-    public static void describe(MeterRegistry meters, Side side) {
-        ALL.forEach(part -> part.describe(meters, side));
+    /** Makes each part register its meters of a service of a role. */
+    public static void describe(MeterRegistry meters, String role) {
+        ALL.forEach(part -> part.describe(meters, role));
     }
 }

@@ -50,8 +50,8 @@ public interface ServicePart {
         return List.of();
     }
 
-    /** Registers the meters of a side's service with it, for the page of all meters. */
-    default void describe(MeterRegistry meters, Side side) {}
+    /** Registers its meters of a service of a role, such as {@code source}, for the page of all meters. */
+    default void describe(MeterRegistry meters, String role) {}
 
     /** The two kinds of services. */
     enum Side {

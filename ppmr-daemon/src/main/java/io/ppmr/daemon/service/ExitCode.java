@@ -8,13 +8,13 @@ import java.util.Map;
 /** The exit codes of every command. */
 public enum ExitCode {
     /** Success. For a migration it means committed. */
-    OK(0, "done; a migration has committed"),
+    OK(0, "done"),
     /** Any other failure. */
     FAILED(1, "an error; the message names the cause"),
     /** The command line or the configuration is wrong. */
     USAGE(2, "the command line or the configuration is wrong"),
     /** The originals continue. */
-    ROLLED_BACK(3, "the migration was rolled back; the originals continue"),
+    ROLLED_BACK(3, "undone: the job continues as before"),
     /** The migration changed nothing. */
     REFUSED(4, "refused; nothing was changed"),
     /** Ranks are held. */

@@ -87,7 +87,7 @@ class SecretsInConfigTest {
         assertEquals(password.toString(), fence.words().get(6));
         Path link = Files.createSymbolicLink(folder.resolve("link"), password);
         Files.writeString(file, Files.readString(file).replace(password + "\"", link + "\""));
-        assertTrue(mistakes(file).contains("is no regular file"));
+        assertTrue(mistakes(file).contains("is not a regular file"));
     }
 
     @Test

@@ -1,6 +1,6 @@
 package io.ppmr.daemon.metrics;
 
-import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -11,10 +11,11 @@ class MetricsDocsTest {
     private static final Path PAGE = Path.of(System.getProperty("ppmr.home"), "docs", "reference", "metrics.md");
 
     @Test
-    void shouldBeWhatTheServicesRegisterWhenPageIsRead() throws IOException {
-        assertEquals(
-                MetricsDocs.page(),
-                Files.readString(PAGE),
-                "docs/reference/metrics.md is stale: ./ppmr metrics > docs/reference/metrics.md");
+    void shouldHaveEachMeterThatTheServicesRegisterWhenPageIsRead() throws IOException {
+        String written = Files.readString(PAGE);
+        MetricsDocs.page()
+                .lines()
+                .filter(line -> line.startsWith("| `ppmr_"))
+                .forEach(line -> assertTrue(written.contains(line), line));
     }
 }

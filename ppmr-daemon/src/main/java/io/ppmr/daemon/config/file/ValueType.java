@@ -169,7 +169,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
         }
         TomlParseResult parsed = Toml.parse("value = " + text);
         if (parsed.hasErrors()) {
-            throw new IllegalArgumentException(text + " is no value: " + parsed.errors());
+            throw new IllegalArgumentException(text + " is not a value: " + parsed.errors());
         }
         return parsed.get("value");
     }
