@@ -24,7 +24,7 @@ final class DirectoryCalls {
     /** A directory. */
     private static final class Place {
         private final Semaphore free = new Semaphore(1);
-        /** True while an access runs that somebody no longer waits for. */
+        /** True while an access runs whose caller no longer waits for it. */
         private volatile boolean isLate;
     }
 
@@ -35,12 +35,12 @@ final class DirectoryCalls {
 
     /** An access to a directory. */
     @FunctionalInterface
-    interface Access<T> {
+    interface DirectoryAccess<T> {
         T run() throws IOException;
     }
 
     /** Waits for the result of an access. Throws, with the remedy, if there is none within the limit. */
-    <T> T call(Path directory, Duration limit, Access<T> access) throws IOException, InterruptedException {
+    <T> T call(Path directory, Duration limit, DirectoryAccess<T> access) throws IOException, InterruptedException {
         long endNs = System.nanoTime() + limit.toNanos();
         Place place = placeOf(directory);
         if (place.isLate || !place.free.tryAcquire(limit.toNanos(), TimeUnit.NANOSECONDS)) {
@@ -87,7 +87,7 @@ final class DirectoryCalls {
                 .start();
     }
 
-    private static <T> void complete(CompletableFuture<T> result, Access<T> access) {
+    private static <T> void complete(CompletableFuture<T> result, DirectoryAccess<T> access) {
         try {
             result.complete(access.run());
         } catch (IOException | RuntimeException e) {

@@ -283,7 +283,7 @@ final class TargetMember {
 
     /**
      * Ends copies that never ran. A note that they were held stays: as long as the record counts them as held, they are
-     * restored once more. It goes when the record has ended the restart.
+     * restored once more. It goes when the restart is over by the record.
      */
     private void endCopies(JobRestart restart) throws IOException {
         boolean isInterrupted = Thread.interrupted();

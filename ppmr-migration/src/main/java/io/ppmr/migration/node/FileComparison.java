@@ -202,7 +202,7 @@ public final class FileComparison {
     private Optional<String> reason(List<Refusal> left) {
         String why = FileRules.worded(left);
         if (ignored) {
-            LOG.warn("the target's configuration ignores this (ignore_checks): {}", why);
+            LOG.warn("the target's configuration ignores this (ignored_checks): {}", why);
             return Optional.empty();
         }
         return Optional.of(why);

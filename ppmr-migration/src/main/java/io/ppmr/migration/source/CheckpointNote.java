@@ -60,7 +60,7 @@ record CheckpointNote(String id, String set, ImagePlace images, Map<Integer, Hel
         pods = Map.copyOf(pods);
     }
 
-    /** Returns it for pods that run again. What is left are their images. */
+    /** Returns it for pods that run again. The rest are their images. */
     CheckpointNote continued() {
         Map<Integer, HeldMember> running = new TreeMap<>();
         pods.forEach((rank, pod) -> running.put(rank, new HeldMember(pod.name(), List.of(), List.of())));
