@@ -139,7 +139,7 @@ class ResolveIT {
             says(refused(pair, SOURCE, "no-such", FinalOutcome.ROLLED_BACK), "not known here", id);
             says(
                     ppmr(REFUSED, pair, SOURCE, "resolve", "no-such", "--rollback", "--json"),
-                    "\"result\":\"REFUSED\"",
+                    "\"result\" : \"REFUSED\"",
                     "not known here");
             says(
                     ppmr(REFUSED, pair, SOURCE, "resolve", id, "--rollback"),
@@ -207,7 +207,7 @@ class ResolveIT {
             says(
                     ppmr(IN_DOUBT, pair, TARGET, "resolve", id, "--commit", "--yes", "--json"),
                     "It may cut the power",
-                    "\"result\":\"STILL_HELD\"",
+                    "\"result\" : \"STILL_HELD\"",
                     "was not proved off");
             job.standsStill();
             Files.createFile(proof);
