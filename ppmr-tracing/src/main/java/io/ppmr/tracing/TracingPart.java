@@ -7,7 +7,9 @@ import io.ppmr.linux.config.Key;
 import io.ppmr.linux.config.Section;
 import java.net.URI;
 import java.net.URISyntaxException;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 
 /** The part of the services for traces: each migration is one trace over its nodes. */
@@ -60,8 +62,11 @@ public final class TracingPart implements ServicePart {
     }
 
     @Override
-    public void describe(MeterRegistry meters, Side side) {
-        new TraceMeters(meters);
+    public void describe(MeterRegistry meters, String role) {
+        if (Arrays.stream(Side.values())
+                .anyMatch(side -> role.equals(side.name().toLowerCase(Locale.ROOT)))) {
+            new TraceMeters(meters);
+        }
     }
 
     /**

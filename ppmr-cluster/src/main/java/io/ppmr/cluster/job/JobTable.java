@@ -441,7 +441,8 @@ public final class JobTable {
         if (up.isPresent()) {
             answer.accept(Answer.refused("node " + up.get() + " has pods of the job: "
                     + String.join(", ", new TreeSet<>(entry.state.places().get(up.get())))
-                    + ". Remedy: stop them first (ppmr pod stop)"));
+                    + ". Remedy: stop them first, on each of these nodes: ppmr pod stop --job "
+                    + record.name().name()));
             return;
         }
         entry.isWriting = true;
