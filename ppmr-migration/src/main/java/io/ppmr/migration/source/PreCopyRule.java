@@ -144,6 +144,9 @@ record PreCopyRule(Duration goal, Duration deadline, int mostRounds, OptionalLon
 
     /** Returns why the current round ends at once, so that the rest is sent in the pause, or empty if not. */
     Optional<String> whyCut(History history, long nowNs) {
+        if (nowNs - history.startNs() >= deadline.toNanos()) {
+            return Optional.of("the round was cut at the deadline of " + deadline);
+        }
         double left = secondsLeft(nowNs);
         if (Double.isInfinite(left)) {
             return Optional.empty();

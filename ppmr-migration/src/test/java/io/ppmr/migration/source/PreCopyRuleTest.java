@@ -118,6 +118,13 @@ class PreCopyRuleTest {
         assertTrue(cut(within(5), 4.5, 0).isPresent());
     }
 
+    @Test
+    void shouldCutARoundAtTheDeadlineWhenNoTimeWasGiven() {
+        assertEquals(Optional.empty(), cut(rule(60), 59, 200 * MIB));
+        assertTrue(cut(rule(60), 60, 200 * MIB).orElseThrow().contains("deadline"));
+        assertTrue(cut(rule(60), 61, 0).orElseThrow().contains("deadline"));
+    }
+
     private static Optional<String> cut(PreCopyRule rule, double seconds, long sentBytes) {
         long nowNs = (long) (seconds * SECOND_NS);
         return rule.whyCut(new History(List.of(), 0, GIB, sentBytes, nowNs), nowNs);
