@@ -73,9 +73,12 @@ enum {
 /* Results of interrupted calls that user programs never see, linux/errno.h. */
 enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
 
-enum { MESSAGE_STOPPED = 1, MESSAGE_MADE, MESSAGE_FAILED };
+enum { MESSAGE_STOPPED = 1, MESSAGE_MADE, MESSAGE_FAILED, MESSAGE_END };
 
-/* What the helper sends; the processes follow a message of the first kind, a descriptor comes with the second one. */
+/*
+ * What the helper sends; the processes follow a message of the first kind, a descriptor comes with the second one. With
+ * the last one the helper ends.
+ */
 struct stop_message {
     uint32_t kind;
     uint32_t count;
@@ -148,6 +151,13 @@ static bool receive_all(int channel, void *data, size_t length, int *descriptor)
         length -= (size_t)got;
     }
     return true;
+}
+
+bool holds_tree(const struct tree_stop *stop)
+{
+    siginfo_t ended = {0};
+    return stop->helper > 0 && waitid(P_PID, (id_t)stop->helper, &ended, WEXITED | WNOHANG | WNOWAIT) == 0
+        && ended.si_pid == 0;
 }
 
 bool continue_tree(struct tree_stop *stop)
@@ -243,6 +253,9 @@ int make_userfaultfd(struct tree_stop *stop, int pid, char why[STOP_REASON_BYTES
     }
     message.why[STOP_REASON_BYTES - 1] = '\0';
     memcpy(why, message.why, STOP_REASON_BYTES);
+    if (message.kind == MESSAGE_END) {
+        continue_tree(stop);
+    }
     return -1;
 }
 
@@ -267,7 +280,7 @@ static int channel_to_caller;
 
 __attribute__((noreturn, format(printf, 1, 2))) static void give_up(const char *format, ...)
 {
-    struct stop_message message = {.kind = MESSAGE_FAILED};
+    struct stop_message message = {.kind = MESSAGE_END};
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(message.why, sizeof message.why, format, arguments);

@@ -41,6 +41,9 @@ bool stop_tree(struct tree_stop *stop, int root, uint64_t root_start, struct sto
 /* Returns a userfaultfd of a stopped process, which has no descriptor of it; or -1 with the reason. */
 int make_userfaultfd(struct tree_stop *stop, int pid, char why[STOP_REASON_BYTES]);
 
+/* Whether the threads are stopped: the helper lives. */
+bool holds_tree(const struct tree_stop *stop);
+
 /* Continues all threads. Returns false if they were not stopped all the time. */
 bool continue_tree(struct tree_stop *stop);
 

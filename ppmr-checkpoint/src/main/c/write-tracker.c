@@ -145,6 +145,32 @@ static bool scan(const struct tracked *tracked, const struct wanted *wanted, uin
     return true;
 }
 
+/*
+ * Whether a file of /dev can write into a process's memory past the protection: what is no plain one may be a device that
+ * pins memory.
+ */
+static bool is_device(const char *path)
+{
+    static const char *const folders[] = {"pts/", "shm/", "mqueue/", "hugepages/"};
+    static const char *const plain[] = {"null", "zero", "full", "random", "urandom", "tty", "ptmx", "console", "net/tun"};
+    if (strncmp(path, "/dev/", 5) != 0) {
+        return false;
+    }
+    const char *name = path + 5;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        if (strncmp(name, folders[i], strlen(folders[i])) == 0) {
+            return false;
+        }
+    }
+    size_t length = strcspn(name, " \n");
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        if (length == strlen(plain[i]) && strncmp(name, plain[i], length) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Whether a process has a descriptor by which its memory is written over a stop, or by which it clears marks itself. */
 static bool has_ring(int pid)
 {
@@ -159,7 +185,7 @@ static bool has_ring(int pid)
         char target[PATH_ROOM] = "";
         if (readlinkat(dirfd(descriptors), entry->d_name, target, sizeof target - 1) > 0) {
             const char *last = strrchr(target, '/');
-            found = strcmp(target, "anon_inode:[io_uring]") == 0 || strncmp(target, "/dev/infiniband/", 16) == 0
+            found = strcmp(target, "anon_inode:[io_uring]") == 0 || is_device(target)
                 || (strncmp(target, "/proc/", 6) == 0 && strcmp(last, "/clear_refs") == 0);
         }
     }
@@ -191,9 +217,10 @@ static bool list_anonymous(int pid, struct ranges *found)
         char rights[8];
         char name[8] = "";
         int fields = sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %*s %*s %" SCNu64 " %7s", &start, &end, rights, &inode, name);
+        const char *device = strstr(line, " /dev/");
         bool is_kernels = strncmp(name, "[v", 2) == 0;
         if (strstr(line, " /[aio]") != NULL || strstr(line, "anon_inode:[io_uring]") != NULL
-            || strstr(line, " /dev/infiniband/") != NULL) {
+            || (device != NULL && is_device(device + 1))) {
             /* What is in flight over a stop writes past the protection. */
             errno = EOPNOTSUPP;
             listed = false;
@@ -489,7 +516,8 @@ static void forget_written(struct tracked *tracked, const struct ranges *registe
 static bool refuse(struct tracked *tracked)
 {
     if (errno == EOPNOTSUPP) {
-        snprintf(tracked->why, sizeof tracked->why, "PID %d has rings of io_setup(2) or io_uring, RDMA, or marks of written pages of its own", tracked->pid);
+        snprintf(tracked->why, sizeof tracked->why, "PID %d has rings of io_setup(2) or io_uring, RDMA or another device, or"
+                 " marks of written pages of its own", tracked->pid);
     } else if (errno == ETIME) {
         snprintf(tracked->why, sizeof tracked->why, "PID %d has so much address space that it would be stopped for more"
                  " than %d ms", tracked->pid, (int)SCAN_LIMIT_MS);
@@ -564,7 +592,7 @@ void look_last(struct tracked *tracked)
         && scan_soft(tracked, SOFT_CHANGED, false, &tracked->written)) {
         forget_written(tracked, &tracked->mapped);
     } else if (tracked->userfaultfd >= 0 && scan(tracked, &REGISTERED, 0, &registered)
-        && scan(tracked, &CHANGED, 0, &tracked->written)) {
+        && !has_ring(tracked->pid) && scan(tracked, &CHANGED, 0, &tracked->written)) {
         forget_written(tracked, &registered);
     } else {
         set_free(&tracked->sent);

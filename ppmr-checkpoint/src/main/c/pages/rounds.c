@@ -300,7 +300,8 @@ static void run_round(void)
     forget_ended(processes, count);
     const char *untracked = "";
     size_t untracked_count = 0;
-    for (size_t i = 0; i < count; i++) {
+    /* Nothing is registered in a process that runs: a mapping that grows in that time would be registered in part. */
+    for (size_t i = 0; i < count && holds_tree(&stop); i++) {
         struct tracked *of = find_tracked(processes[i].pid);
         of = of == NULL ? add_tracked(&processes[i]) : of;
         if (now_ns() - since < LOOK_LIMIT_NS) {
