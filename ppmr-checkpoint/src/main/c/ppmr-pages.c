@@ -3,8 +3,8 @@
  *
  *   ppmr-pages source --images DIR --scratch DIR --root PID --pid PID [--pid PID]... -- CRIU dump ARGUMENT...
  *   ppmr-pages source --images DIR --scratch DIR --root PID --rounds START -- CRIU dump ARGUMENT...
- *   ppmr-pages target --images DIR --work DIR --pids-file FILE [--store BYTES [--behind FILE --namespace own|other]]
- *                     -- CRIU restore ARGUMENT...
+ *   ppmr-pages target --images DIR --work DIR --pids-file FILE
+ *                     [--store BYTES [--account FILE] [--behind FILE --namespace own|other]] -- CRIU restore ARGUMENT...
  *   ppmr-pages check-rounds
  *
  * The pages are CRIU's lazy pages. `criu dump --lazy-pages` writes everything else into its images, reports that on its
@@ -28,7 +28,8 @@
  * The target succeeds when each lazy page was copied once, CRIU has sent its final word, and the restore ended with 0.
  *
  * With --rounds the processes run, and their memory is sent in rounds before they are held (rounds.h); START is the time
- * at which the root was started. With --store the target keeps these pages until it can fill the copies (store.h).
+ * at which the root was started. With --store the target keeps these pages until it can fill the copies (store.h). The
+ * limit is that of all programs with the same account, a file of the caller's, which the first one makes.
  * check-rounds succeeds if this kernel can do that.
  *
  * With --behind the target succeeds as soon as all pages are in the store and the restore ended. Another process of it
@@ -59,7 +60,7 @@ static int usage(void)
 {
     fputs("usage: ppmr-pages source --images DIR --scratch DIR --root PID --pid PID... -- DUMP...\n"
           "       ppmr-pages source --images DIR --scratch DIR --root PID --rounds START -- DUMP...\n"
-          "       ppmr-pages target --images DIR --work DIR --pids-file FILE [--store BYTES] -- RESTORE...\n"
+          "       ppmr-pages target --images DIR --work DIR --pids-file FILE [--store BYTES [--account FILE]] -- RESTORE...\n"
           "       ppmr-pages check-rounds\n",
           stderr);
     return 1;
@@ -87,6 +88,7 @@ int main(int count, char **words)
     int root = 0;
     uint64_t root_start = 0;
     uint64_t store_bytes = 0;
+    const char *account = NULL;
     const char *fillers = NULL;
     const char *namespace = NULL;
     if (count < 2) {
@@ -121,6 +123,8 @@ int main(int count, char **words)
             root_start = number_of(value);
         } else if (strcmp(words[i], "--store") == 0) {
             store_bytes = number_of(value);
+        } else if (strcmp(words[i], "--account") == 0) {
+            account = value;
         } else if (strcmp(words[i], "--behind") == 0) {
             fillers = value;
         } else if (strcmp(words[i], "--namespace") == 0 && (strcmp(value, "own") == 0 || strcmp(value, "other") == 0)) {
@@ -139,9 +143,9 @@ int main(int count, char **words)
         return run_source(images, scratch, root, root_start, pids, pid_count, command);
     }
     if (strcmp(mode, "target") == 0 && work != NULL && pids_file != NULL && (fillers == NULL) == (namespace == NULL)
-        && (fillers == NULL || store_bytes > 0)) {
+        && ((fillers == NULL && account == NULL) || store_bytes > 0)) {
         bool apart = namespace != NULL && strcmp(namespace, "other") == 0;
-        struct target_orders orders = {images, work, pids_file, fillers, apart, store_bytes};
+        struct target_orders orders = {images, work, pids_file, fillers, apart, store_bytes, account};
         return run_target(&orders, command);
     }
     return usage();

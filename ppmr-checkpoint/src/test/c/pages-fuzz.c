@@ -66,6 +66,7 @@ enum {
     MOST_BATCHES = 40,
     MOST_HEADS = 64,
     ROUND_PAGES = 600,
+    ADJACENT_PAGES = 250,
     ROUNDS_IN = 3,
     STORE_BYTES = 16 << 20,
     /* One of this many inputs is whole, and one of this many copies has another answer. */
@@ -612,7 +613,7 @@ static uint64_t writes;
 
 static uint64_t round_address(uint64_t page)
 {
-    return 0x7fe000 + page * PAGE_BYTES + page / 200 * (SET_BLOCK_PAGES + 7) * PAGE_BYTES;
+    return 0x7fe000 + page * PAGE_BYTES + page / ADJACENT_PAGES * (SET_BLOCK_PAGES + 7) * PAGE_BYTES;
 }
 
 static struct batch_head *next_head(uint32_t kind, int pid)
@@ -644,21 +645,33 @@ static void put_page(struct batch_head *head, uint64_t address, uint64_t mark)
 static void send_pages(int process)
 {
     struct batch_head *head = next_head(BATCH_PAGES_OF, process + 1);
-    uint64_t page = drawn(ROUND_PAGES);
-    for (uint64_t left = drawn(BATCH_PAGES - 2) + 1; left > 0 && page < ROUND_PAGES; left--) {
-        if (drawn(16) == 0) {
+    /* A block that comes in one piece is stored in another way. */
+    bool dense = drawn(60) == 0;
+    uint64_t page = dense ? drawn(2) == 0 ? 2 : ADJACENT_PAGES : drawn(ROUND_PAGES);
+    for (uint64_t left = dense ? BATCH_PAGES - 2 : drawn(BATCH_PAGES - 2) + 1; left > 0 && page < ROUND_PAGES; left--) {
+        if (!dense && drawn(16) == 0) {
             put_page(head, UNREAD_PAGES, 0);
         } else {
             newest[process][page] = ++writes;
             put_page(head, round_address(page), writes);
         }
-        page += drawn(8) == 0 ? drawn(60) + 1 : 1;
+        page += !dense && drawn(8) == 0 ? drawn(60) + 1 : 1;
     }
 }
 
 static void send_unmapped(int process)
 {
     struct batch_head *head = next_head(BATCH_UNMAPPED, process + 1);
+    bool all = drawn(3) == 0;
+    for (uint64_t page = 0; all && page < ROUND_PAGES;) {
+        uint64_t adjacent = ADJACENT_PAGES - page % ADJACENT_PAGES;
+        uint64_t part = set_part(round_address(page), adjacent < ROUND_PAGES - page ? adjacent : ROUND_PAGES - page);
+        head->ranges[head->pieces++] = (struct page_range){round_address(page), part};
+        memset(&newest[process][page], 0, part * sizeof newest[process][page]);
+        page += part;
+    }
+    if (all)
+        return;
     uint64_t page = drawn(ROUND_PAGES);
     for (uint64_t left = drawn(BATCH_PAGES) + 1; left > 0 && page < ROUND_PAGES; left--) {
         head->ranges[head->pieces++] = (struct page_range){round_address(page), 1};
@@ -756,8 +769,28 @@ static void drop_batch(void)
     fuzz_rounds.page_count -= to - from;
 }
 
+/* What the store counts is what its blocks take. */
+static void require_counted(void)
+{
+    uint64_t taken = 0;
+    for (size_t i = 0; i < store.count; i++) {
+        for (size_t k = 0; k < store.all[i].pages.count; k++) {
+            const struct page_block *block = store.all[i].pages.blocks[k];
+            uint64_t pages = 0;
+            for (int word = 0; word < SET_WORDS; word++)
+                pages += (uint64_t)__builtin_popcountll(block->bits[word]);
+            if ((block->slot != SET_NO_SLOT) != (pages > 0))
+                found("a block without pages has memory, or one with pages has none");
+            taken += block->dense ? SET_BLOCK_PAGES : pages;
+        }
+    }
+    if (taken != store.page_count)
+        found("the store counts other pages than its blocks take");
+}
+
 static void require_newest(void)
 {
+    require_counted();
     for (int process = 0; process < MOST_PROCESSES; process++) {
         const struct stored *of = stored_of(process + 1);
         uint64_t wanted = 0;
@@ -780,7 +813,7 @@ static void require_newest(void)
 
 static void run_rounds_as_target(bool whole, bool dropped)
 {
-    open_store(0, STORE_BYTES);
+    open_store(0, STORE_BYTES, NULL);
     run_store(NULL);
     if (whole)
         require_newest();

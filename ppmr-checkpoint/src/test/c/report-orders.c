@@ -62,6 +62,9 @@ enum {
     MOST_REPORTS_OF = 4,
     STEPS = 1500,
     MOST_TURNS = 2000000,
+    /* A page that can be made is there when a thread has faulted this often. */
+    MOST_FAULTS = 1000,
+    NO_MEMORY_IN = 16,
     FIRST_DESCRIPTOR = 100
 };
 /* Two blocks of the store meet in it. */
@@ -205,6 +208,8 @@ struct model_page {
     bool present;
     /* Whether a change of another thread makes what it holds uncertain. */
     bool uncertain;
+    /* A child does not get it (MADV_WIPEONFORK). */
+    bool wiped;
     int mapping;
     /* The thread that uses it. */
     int owner;
@@ -228,6 +233,8 @@ struct model_thread {
     int child;
     int touched;
     bool touch_reported;
+    /* How often it was woken for a page that could be made and was not there. */
+    int woken;
     /* Pages that the kernel fills before it queues the reports. */
     int populated;
     int populated_end;
@@ -451,7 +458,12 @@ static void fork_model(struct model *of, struct model_thread *thread)
     thread->child = model_count++;
     forks++;
     for (int i = 0; i < SPACE; i++) {
-        child->pages[i].owner = 0;
+        struct model_page *at = &child->pages[i];
+        at->owner = 0;
+        if (at->wiped) {
+            at->present = false;
+            at->wanted = 0;
+        }
     }
     child->threads[0].exists = true;
     child->threads[0].child = -1;
@@ -525,6 +537,7 @@ static void change(struct model *of, struct model_thread *thread)
             thread->stage = FAULTED;
             thread->touched = first;
             thread->touch_reported = false;
+            thread->woken = 0;
         }
         return;
     }
@@ -536,7 +549,7 @@ static void change(struct model *of, struct model_thread *thread)
     thread->touch_reported = false;
     thread->child = -1;
     changes++;
-    switch (draw(8)) {
+    switch (draw(9)) {
     case 0:
         spoil(of, first, length, thread);
         report_unmapped(of, thread, first, length);
@@ -569,6 +582,15 @@ static void change(struct model *of, struct model_thread *thread)
         }
         break;
     }
+    case 7:
+        /* Guard regions, madvise(2), come and go without a report, and leave zeros. */
+        for (int i = first; i < first + length; i++) {
+            if (of->pages[i].present) {
+                of->pages[i].present = false;
+                of->pages[i].wanted = 0;
+            }
+        }
+        break;
     default:
         fork_model(of, thread);
     }
@@ -674,7 +696,12 @@ static void wake(struct model *of, uint64_t start, uint64_t length)
         int page = faulted_page(thread);
         uint64_t address = page < 0 ? 0 : address_of(page);
         if (page >= 0 && address >= start && address < start + length) {
+            bool is_missing = thread->stage == FAULTED && of->outstanding == 0 && !of->pages[page].present;
             thread->touch_reported = false;
+            thread->woken += is_missing ? 1 : 0;
+            if (thread->woken > MOST_FAULTS) {
+                wrong("process %d waits for page %d for ever", (int)(of - models), page);
+            }
         }
     }
 }
@@ -695,6 +722,10 @@ static int copy_pages(struct model *of, uint64_t to, const uint64_t *from, uint6
     }
     if (to < PAGE) {
         errno = EINVAL;
+        return -1;
+    }
+    if ((const void *)from != all.unreadable && draw(NO_MEMORY_IN) == 0) {
+        errno = ENOMEM;
         return -1;
     }
     step_some();
@@ -855,8 +886,8 @@ static void begin_model(void)
     next_mapping = 1;
     next_time = 0;
     now = 0;
-    all.progress_ns = all.image_pages = all.child_bytes = 0;
-    root->exists = root->runs = root->known = root->asked = true;
+    all.image_pages = all.child_bytes = 0;
+    root->exists = root->known = root->asked = true;
     for (int i = 0; i < THREADS; i++) {
         root->threads[i].exists = true;
         root->threads[i].child = -1;
@@ -900,8 +931,9 @@ static void begin_model(void)
         uint64_t id = 1000 + (uint64_t)i;
         at->wanted = id;
         if (!was || runs_mapping != at->mapping) {
-            runs[pages.run_count++] = (struct run){address_of(i), 0, pages.total, false};
+            runs[pages.run_count++] = (struct run){address_of(i), 0, pages.total, draw(6) == 0};
         }
+        at->wiped = runs[pages.run_count - 1].wiped;
         runs_mapping = at->mapping;
         runs[pages.run_count - 1].pages++;
         pages.total++;
@@ -914,10 +946,13 @@ static void begin_model(void)
     }
     all.first = all.last = NULL;
     all.left = 0;
-    all.may_begin = all.registered = all.running = true;
+    all.may_begin = all.registered = true;
+    all.running = false;
     struct filling *of = make_filling(&pages, no_wake);
     give_descriptor(of, FIRST_DESCRIPTOR);
     require_stored();
+    fill_wiped();
+    all.running = root->runs = true;
 }
 
 /* When no report is outstanding, the map has the pages that are missing, and no others. */
@@ -952,11 +987,23 @@ static void trace_map(const struct filling *of)
     trace("\n");
 }
 
+/* Whether the descriptor of a process can be read, poll(2). */
+static bool is_readable(int descriptor)
+{
+    const struct model *of = model_of(descriptor);
+    bool found = of->queued > 0;
+    for (int i = 0; i < THREADS; i++) {
+        int page = faulted_page(&of->threads[i]);
+        found = found || (page >= 0 && !of->threads[i].touch_reported && !of->pages[page].present);
+    }
+    return found && !of->dead;
+}
+
 static void serve_one(void)
 {
     for (struct filling *of = next_filling(NULL); of != NULL; of = next_filling(of)) {
         int descriptor = descriptor_of(of);
-        if (descriptor >= 0 && draw(2) == 0) {
+        if (descriptor >= 0 && draw(2) == 0 && is_readable(descriptor)) {
             take_reports(of);
             for (int i = 0; i < model_count; i++) {
                 models[i].asked = models[i].known;

@@ -91,7 +91,7 @@ uint64_t now_ns(void)
 
 void sleep_ns(long ns)
 {
-    struct timespec pause = {0, ns};
+    struct timespec pause = {ns / 1000000000, ns % 1000000000};
     nanosleep(&pause, NULL);
 }
 

@@ -23,7 +23,6 @@
 enum {
     /* ENOENT of UFFDIO_COPY: the process has not registered its memory yet. */
     REGISTRATION_PAUSE_NS = 300000,
-    REGISTRATION_LIMIT_S = 60,
     REPORT_PAUSE_MS = 1,
     REPORT_LIMIT_S = 30,
     /* Reports after which faults are answered, and those that may wait for one another. */
@@ -142,7 +141,6 @@ static struct {
     /* Of the image, and of the maps of children. */
     uint64_t image_pages;
     uint64_t child_bytes;
-    uint64_t progress_ns;
     bool may_begin;
     bool registered;
     bool running;
@@ -285,7 +283,6 @@ static void use_up(struct filling *of, uint64_t from, uint64_t pages)
     if (__atomic_sub_fetch(&block->left, (uint32_t)pages, __ATOMIC_ACQ_REL) == 0) {
         give_back(block);
     }
-    __atomic_store_n(&all.progress_ns, now_ns(), __ATOMIC_RELEASE);
     if (__atomic_sub_fetch(&all.left, pages, __ATOMIC_ACQ_REL) == 0) {
         all.wake();
         signal_change();
@@ -542,6 +539,8 @@ static enum outcome fill_some(struct filling *of)
     struct part part;
     pthread_rwlock_rdlock(&of->lock);
     bool waits = (descriptor_of(of) < 0 && of->count > 0) || is_unsettled(of);
+    /* It may end before the reports for which it waits. */
+    bool over = is_unsettled(of) && descriptor_of(of) >= 0 && is_over(of->descriptor, all.unreadable);
     bool more = !waits && descriptor_of(of) >= 0 && claim_next(of, &part);
     enum outcome outcome = more ? copy_part(of, &part) : waits ? LATER : ENDED;
     if (more && outcome != COPIED) {
@@ -551,25 +550,11 @@ static enum outcome fill_some(struct filling *of)
     if (FILLING_PAUSE_NS > 0) {
         sleep_ns(FILLING_PAUSE_NS);
     }
-    if (more && outcome == ENDED) {
+    if (over || (more && outcome == ENDED)) {
         end_filling(of);
         return COPIED;
     }
     return outcome;
-}
-
-/* Waits until a process may have registered its memory, or its reports were read. */
-static void await_registration(uint64_t since)
-{
-    uint64_t progress = __atomic_load_n(&all.progress_ns, __ATOMIC_ACQUIRE);
-    uint64_t from = progress > since ? progress : since;
-    uint64_t now = now_ns();
-    if (!__atomic_load_n(&all.registered, __ATOMIC_ACQUIRE) && now > from
-        && now - from > REGISTRATION_LIMIT_S * UINT64_C(1000000000)) {
-        fail("a process of the copy has not registered its memory for %d s, and no page was copied",
-             (int)REGISTRATION_LIMIT_S);
-    }
-    sleep_ns(REGISTRATION_PAUSE_NS);
 }
 
 void *run_filling(void *unused)
@@ -580,7 +565,6 @@ void *run_filling(void *unused)
         pthread_cond_wait(&all.changed, &all.lock);
     }
     pthread_mutex_unlock(&all.lock);
-    uint64_t since = now_ns();
     while (pages_left() > 0) {
         bool copied = false;
         bool waits = false;
@@ -591,7 +575,11 @@ void *run_filling(void *unused)
             waits = waits || outcome == LATER;
         }
         if (!copied && waits) {
-            await_registration(since);
+            /*
+             * A process has not registered its memory, or its reports were not read. CRIU reads other memory out of the
+             * images before, which may take long. The service limits the time of the whole restore (restart_deadline).
+             */
+            sleep_ns(REGISTRATION_PAUSE_NS);
         } else if (!copied) {
             /* The other thread has the last pages; or a process forks and adds some. */
             struct timespec until;
@@ -651,19 +639,23 @@ void let_run(void)
 static void fill_page(struct filling *of, const struct segment *segment, uint64_t in)
 {
     uint64_t place = segment->place + in;
-    while (!get_bit(of->copied, place)) {
+    for (bool there = false; !there;) {
         struct part part = {*segment, segment->address + in * PAGE, 1};
+        /* Another thread may end the filling, which frees the bits. */
         pthread_rwlock_rdlock(&of->lock);
-        bool mine = descriptor_of(of) >= 0 && !set_bit(of->claimed, place);
+        bool ended = descriptor_of(of) < 0;
+        there = !ended && get_bit(of->copied, place);
+        bool mine = !ended && !there && !set_bit(of->claimed, place);
         enum outcome outcome = mine ? copy_part(of, &part) : LATER;
         if (mine && outcome != COPIED) {
             unclaim(of, &part);
         }
         pthread_rwlock_unlock(&of->lock);
-        if (outcome == ENDED || descriptor_of(of) < 0) {
+        there = there || outcome == COPIED;
+        if (ended || outcome == ENDED) {
             fail("PID %d of the copy ended before it could run", of->pid);
         }
-        if (outcome == LATER) {
+        if (!there) {
             /* Another thread copies it; or a change of the memory is outstanding until its report is read. */
             take_reports(of);
             sleep_ns(REGISTRATION_PAUSE_NS);
@@ -671,11 +663,23 @@ static void fill_page(struct filling *of, const struct segment *segment, uint64_
     }
 }
 
+/* The segment at a place in the map. False if there is none, or if the process ended. */
+static bool segment_at(struct filling *of, size_t place, struct segment *segment)
+{
+    pthread_rwlock_rdlock(&of->lock);
+    bool found = descriptor_of(of) >= 0 && place < of->count;
+    if (found) {
+        *segment = of->segments[place];
+    }
+    pthread_rwlock_unlock(&of->lock);
+    return found;
+}
+
 void fill_wiped(void)
 {
     for (struct filling *of = next_filling(NULL); of != NULL; of = next_filling(of)) {
-        for (size_t i = 0; descriptor_of(of) >= 0 && i < of->count; i++) {
-            const struct segment segment = of->segments[i];
+        struct segment segment;
+        for (size_t i = 0; segment_at(of, i, &segment); i++) {
             for (uint64_t k = 0; segment.wiped && k < segment.pages; k++) {
                 fill_page(of, &segment, k);
             }
@@ -721,13 +725,9 @@ static bool ends_stall(struct filling *of, uint64_t address)
     return now - of->stalled_since > STALL_LIMIT_NS && ioctl(of->descriptor, UFFD_UNREGISTER, &range) == 0;
 }
 
-/* A page that no image has: it is all zeros. */
-static void make_page(struct filling *of, uint64_t address, bool is_known)
+/* Handles a page that could not be made, with errno. */
+static void wake_absent(struct filling *of, uint64_t address, bool is_known)
 {
-    struct uffd_zero zero = {.range = {address, PAGE}};
-    if (ioctl(of->descriptor, UFFD_ZERO, &zero) == 0) {
-        return;
-    }
     bool running = __atomic_load_n(&all.running, __ATOMIC_ACQUIRE);
     bool gone = running && (errno == ENOENT || errno == ESRCH);
     if (errno != EEXIST && errno != EAGAIN && !gone) {
@@ -738,6 +738,20 @@ static void make_page(struct filling *of, uint64_t address, bool is_known)
     }
     /* It is there; or a mapping changes, which this thread must read first, and the other one faults again. */
     wake_page(of, address);
+}
+
+/* Makes a page of zeros. Either no image has it; or it was copied, and is gone since then. */
+static void make_page(struct filling *of, uint64_t address, bool is_known)
+{
+    struct uffd_zero zero = {.range = {address, PAGE}};
+    uint64_t since = now_ns();
+    while (ioctl(of->descriptor, UFFD_ZERO, &zero) != 0) {
+        if (errno != ENOMEM) {
+            wake_absent(of, address, is_known);
+            return;
+        }
+        await_memory(of, address, since);
+    }
 }
 
 /* Copies a page, and those behind it. */
@@ -764,7 +778,8 @@ static void answer_fault(struct filling *of, uint64_t address)
     most = within_block(&part.of, address, most < FAULT_PAGES ? most : FAULT_PAGES);
     while (part.pages == 0) {
         if (get_bit(of->copied, part.of.place + in)) {
-            wake_page(of, address);
+            /* It is there; or it was copied, and is gone since then: MADV_WIPEONFORK, guard regions, MADV_FREE. */
+            make_page(of, address, true);
             return;
         }
         pthread_mutex_lock(&of->turn);
@@ -1524,6 +1539,10 @@ static bool read_reports(struct filling *of)
         } else if (is_full) {
             await_descriptor(of);
         } else if (!is_outstanding(of->descriptor) && settle(of)) {
+            return changed;
+        }
+        if (pages_left() == 0) {
+            /* With this program's end the threads continue. */
             return changed;
         }
         if (!is_unsettled(of)) {

@@ -39,6 +39,8 @@ struct guard {
     uint64_t namespace;
     /* It is this program's own, so /proc shows it with all namespaces within. */
     bool is_own;
+    /* All pages are there, so nothing needs to be held. */
+    bool whole;
 };
 
 static struct {
@@ -46,6 +48,8 @@ static struct {
     struct guard *guard;
     pid_t pid;
     bool lost;
+    /* It is ended by this program, so no other one is made. */
+    bool dismissed;
 } held = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The copy itself fails in any case: its source cannot be read. */
@@ -187,6 +191,10 @@ __attribute__((noreturn)) static void run_holder(pid_t other)
     while (getppid() == other) {
         sleep_ns(HOLDER_LOOK_NS);
     }
+    if (__atomic_load_n(&held.guard->whole, __ATOMIC_ACQUIRE)) {
+        /* The copies continue without it. */
+        _exit(0);
+    }
     if (__atomic_load_n(&held.guard->namespace, __ATOMIC_ACQUIRE) != 0) {
         end_copies();
     }
@@ -222,15 +230,22 @@ void guard_copies(uint64_t namespace_inode, bool is_own)
     __atomic_store_n(&held.guard->namespace, namespace_inode, __ATOMIC_RELEASE);
 }
 
-void restart_holder(void)
+void note_whole(void)
+{
+    __atomic_store_n(&held.guard->whole, true, __ATOMIC_RELEASE);
+}
+
+bool restart_holder(void)
 {
     pthread_mutex_lock(&held.lock);
-    bool made = make_holder();
+    bool wanted = !held.dismissed;
+    bool made = wanted && make_holder();
     pthread_mutex_unlock(&held.lock);
-    if (!made) {
+    if (wanted && !made && !__atomic_load_n(&held.guard->whole, __ATOMIC_ACQUIRE)) {
         /* With this program's end the memory of the copies would become empty. */
         end_copies();
     }
+    return made;
 }
 
 void replace_holder(void)
@@ -255,8 +270,12 @@ void lose_holder(void)
 
 void dismiss_holder(void)
 {
-    /* It is this program's child, which no other thread waits for without noting its end. */
-    if (kill(holder_pid(), SIGKILL) != 0) {
+    pthread_mutex_lock(&held.lock);
+    held.dismissed = true;
+    /* It is this program's child. It may be gone by now. */
+    bool ended = kill(held.pid, SIGKILL) == 0 || errno == ESRCH;
+    pthread_mutex_unlock(&held.lock);
+    if (!ended) {
         die("the holder of the copies' memory cannot be ended");
     }
 }

@@ -35,11 +35,14 @@ void ignore_signals(void);
  */
 void guard_copies(uint64_t namespace_inode, bool is_own);
 
+/* Notes that all pages are there. From now on the copies live, whatever ends this program or the holder. */
+void note_whole(void);
+
 /* Has the holder end, which has nothing more to hold. */
 void dismiss_holder(void);
 
-/* Starts a holder again, after the one before ended while the copies run. */
-void restart_holder(void);
+/* Starts a holder again, after the one before ended while the copies run. False if it was dismissed before. */
+bool restart_holder(void);
 
 /* Starts a holder again if the first one is gone, before this program ends; does nothing otherwise. */
 void replace_holder(void);

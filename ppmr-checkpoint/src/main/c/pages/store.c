@@ -34,6 +34,8 @@ static struct {
     size_t free_count;
     uint64_t most_pages;
     uint64_t page_count;
+    /* The pages of all stores with the same limit, in memory that they share. */
+    uint64_t *all_pages;
     struct stored *all;
     size_t count;
     size_t room;
@@ -60,8 +62,42 @@ uint8_t *slot_memory(const struct page_block *block, uint64_t address)
     return store.memory + (size_t)block->slot * SLOT_BYTES + address / PAGE % SET_BLOCK_PAGES * PAGE;
 }
 
-void open_store(int images, uint64_t most_bytes)
+/* The first store makes the account. A new file has zeros. */
+static uint64_t *open_account(const char *path)
 {
+    int file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    void *memory = file < 0 || ftruncate(file, sizeof(uint64_t)) != 0
+                       ? MAP_FAILED
+                       : mmap(NULL, sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED) {
+        die("the account %s cannot be used", path);
+    }
+    close(file);
+    return memory;
+}
+
+static void add_pages(uint64_t pages)
+{
+    store.page_count += pages;
+    uint64_t all = store.all_pages == NULL ? store.page_count
+                                           : __atomic_add_fetch(store.all_pages, pages, __ATOMIC_ACQ_REL);
+    if (all > store.most_pages) {
+        fail("more than %" PRIu64 " MiB of the job's memory have arrived, and staging has no room for more",
+             store.most_pages / (1024 * 1024 / PAGE));
+    }
+}
+
+static void remove_pages(uint64_t pages)
+{
+    store.page_count -= pages;
+    if (store.all_pages != NULL) {
+        __atomic_sub_fetch(store.all_pages, pages, __ATOMIC_ACQ_REL);
+    }
+}
+
+void open_store(int images, uint64_t most_bytes, const char *account)
+{
+    store.all_pages = account == NULL ? NULL : open_account(account);
     store.most_pages = most_bytes / PAGE;
     uint64_t slots = (most_bytes / SLOT_BYTES + 1) * SLOTS_A_LIMIT;
     store.slots = slots > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)slots;
@@ -158,14 +194,10 @@ static uint8_t *place_pages(struct stored *of, uint64_t address, uint64_t pages)
         block->dense = pages >= DENSE_PAGES;
         madvise(store.memory + (size_t)block->slot * SLOT_BYTES, SLOT_BYTES,
                 block->dense ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-        store.page_count += block->dense ? SET_BLOCK_PAGES : 0;
+        add_pages(block->dense ? SET_BLOCK_PAGES : 0);
     }
     uint64_t added = set_mark(&of->pages, block, address, pages, true);
-    store.page_count += block->dense ? 0 : added;
-    if (store.page_count > store.most_pages) {
-        fail("more than %" PRIu64 " MiB of the job's memory have arrived, and staging has no room for more",
-             store.most_pages / (1024 * 1024 / PAGE));
-    }
+    add_pages(block->dense ? 0 : added);
     return slot_memory(block, address);
 }
 
@@ -209,21 +241,39 @@ void give_back(const struct page_block *block)
     }
 }
 
+static bool is_empty(const struct page_block *block)
+{
+    uint64_t any = 0;
+    for (size_t i = 0; i < sizeof block->bits / sizeof block->bits[0]; i++) {
+        any |= block->bits[i];
+    }
+    return any == 0;
+}
+
+/* Gives back the slot of a block without pages. */
+static void free_slot(struct page_block *block)
+{
+    give_back(block);
+    remove_pages(block->dense ? SET_BLOCK_PAGES : 0);
+    store.free_slots = enlarge(store.free_slots, store.free_count + 1, sizeof *store.free_slots);
+    store.free_slots[store.free_count++] = block->slot;
+    block->slot = SET_NO_SLOT;
+    block->dense = false;
+}
+
 static void forget_stored(int pid)
 {
     struct stored *of = stored_of(pid);
     if (of == NULL) {
         return;
     }
-    store.free_slots = enlarge(store.free_slots, store.free_count + of->pages.count + 1, sizeof *store.free_slots);
     for (size_t i = 0; i < of->pages.count; i++) {
         struct page_block *block = of->pages.blocks[i];
         uint64_t start = block->number * SET_BLOCK_PAGES * PAGE;
-        give_back(block);
         uint64_t pages = set_mark(&of->pages, block, start, SET_BLOCK_PAGES, false);
-        store.page_count -= block->dense ? SET_BLOCK_PAGES : pages;
+        remove_pages(block->dense ? 0 : pages);
         if (block->slot != SET_NO_SLOT) {
-            store.free_slots[store.free_count++] = block->slot;
+            free_slot(block);
         }
     }
     set_free(&of->pages);
@@ -241,13 +291,14 @@ static void forget_ranges(const struct batch_head *head)
             fail("batch %" PRIu64 " of %s is invalid", head->number, ROUNDS_NAME);
         }
         struct page_block *block = set_find(&of->pages, address);
-        if (block == NULL) {
+        if (block == NULL || block->slot == SET_NO_SLOT) {
             continue;
         }
         uint64_t removed = set_mark(&of->pages, block, address, pages, false);
-        store.page_count -= block->dense ? 0 : removed;
-        if (block->slot != SET_NO_SLOT
-            && madvise(slot_memory(block, address), pages * PAGE, MADV_DONTNEED) != 0) {
+        remove_pages(block->dense ? 0 : removed);
+        if (is_empty(block)) {
+            free_slot(block);
+        } else if (madvise(slot_memory(block, address), pages * PAGE, MADV_DONTNEED) != 0) {
             die("memory of arriving pages cannot be given back");
         }
     }

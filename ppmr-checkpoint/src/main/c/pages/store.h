@@ -16,8 +16,11 @@ struct stored {
     struct page_set pages;
 };
 
-/* Opens rounds.stream and reserves addresses for the pages. */
-void open_store(int images, uint64_t most_bytes);
+/*
+ * Opens rounds.stream and reserves addresses for the pages. The limit is that of all stores with the same account, a file;
+ * NULL if there is no other one.
+ */
+void open_store(int images, uint64_t most_bytes, const char *account);
 
 /* Closes rounds.stream, all of which was taken. */
 void close_rounds(void);

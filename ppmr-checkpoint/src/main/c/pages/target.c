@@ -37,7 +37,6 @@ enum {
     MOST_FILLERS = 2,
     /* ENOENT of UFFDIO_COPY: the process has not registered its memory yet. */
     REGISTRATION_PAUSE_NS = 300000,
-    REGISTRATION_LIMIT_S = 60,
     MESSAGE_LIMIT_S = 10,
     LIST_LIMIT_S = 20,
     LIST_PAUSE_NS = 1000000,
@@ -47,6 +46,11 @@ enum {
     RECORD_PAUSE_NS = 1000000,
     MOST_EVENTS = 16
 };
+
+/* Tests end the programs when all pages are there: a pause before they end of their own. */
+#ifndef DISMISSAL_PAUSE_NS
+#define DISMISSAL_PAUSE_NS 0
+#endif
 
 /* criu/include/uffd.h, criu/uffd.c */
 #define SOCKET_NAME "lazy-pages.socket"
@@ -74,8 +78,6 @@ static struct {
     int stream;
     /* Of all processes; the last copy ends the wait of the main thread. */
     uint64_t left;
-    /* Of the monotonic clock: when a page was copied last. */
-    uint64_t progress_ns;
     bool word;
     bool restore_ended;
     bool holder_ended;
@@ -104,6 +106,13 @@ static void wake_main(void)
     } while (written < 0 && errno == EINTR);
 }
 
+/* The last page is there. */
+static void note_last_page(void)
+{
+    note_whole();
+    wake_main();
+}
+
 static void *watch_children(void *unused)
 {
     (void)unused;
@@ -118,8 +127,8 @@ static void *watch_children(void *unused)
         }
         bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
         bool is_whole = __atomic_load_n(&fill.whole, __ATOMIC_ACQUIRE);
-        if (ended == holder_pid() && !well && !is_whole && __atomic_load_n(&fill.ready, __ATOMIC_ACQUIRE)) {
-            restart_holder();
+        if (ended == holder_pid() && !well && !is_whole && __atomic_load_n(&fill.ready, __ATOMIC_ACQUIRE)
+            && restart_holder()) {
             left++;
         } else if (ended == holder_pid()) {
             if (!__atomic_load_n(&fill.whole, __ATOMIC_ACQUIRE)) {
@@ -138,19 +147,6 @@ static void *watch_children(void *unused)
     return NULL;
 }
 
-/* Waits until a process may have registered its memory. */
-static void await_registration(const struct arriving *of, uint64_t since)
-{
-    uint64_t progress = __atomic_load_n(&fill.progress_ns, __ATOMIC_ACQUIRE);
-    uint64_t from = progress > since ? progress : since;
-    uint64_t now = now_ns();
-    if (now > from && now - from > REGISTRATION_LIMIT_S * UINT64_C(1000000000)) {
-        fail("PID %d of the copy has not registered its memory for %d s, and no page was copied", of->pages.pid,
-             (int)REGISTRATION_LIMIT_S);
-    }
-    sleep_ns(REGISTRATION_PAUSE_NS);
-}
-
 /* Marks pages as copied; each of them once. */
 static void mark_copied(struct arriving *of, const struct piece *piece, uint64_t done, uint64_t pages)
 {
@@ -160,7 +156,6 @@ static void mark_copied(struct arriving *of, const struct piece *piece, uint64_t
             fail("page %" PRIu64 " of PID %d was copied a second time", place, of->pages.pid);
         }
     }
-    __atomic_store_n(&fill.progress_ns, now_ns(), __ATOMIC_RELEASE);
     if (__atomic_sub_fetch(&fill.left, pages, __ATOMIC_ACQ_REL) == 0) {
         wake_main();
     }
@@ -171,15 +166,17 @@ static bool is_copied(struct arriving *of, uint64_t place)
     return (__atomic_load_n(&of->copied[place / 8], __ATOMIC_ACQUIRE) & (1U << (place % 8))) != 0;
 }
 
-/* Copies adjacent pages into a process. */
+/*
+ * Copies adjacent pages into a process. It waits until the process has registered its memory: CRIU reads other memory out of
+ * the images before, which may take long. The service limits the time of the whole restore (restart_deadline).
+ */
 static void copy_piece(struct arriving *to, const struct piece *piece, const uint8_t *from)
 {
-    uint64_t since = now_ns();
     for (uint64_t done = 0; done < piece->pages;) {
         bool registered = __atomic_load_n(&fill.word, __ATOMIC_ACQUIRE);
         int descriptor = __atomic_load_n(&to->descriptor, __ATOMIC_ACQUIRE);
         if (descriptor < 0) {
-            await_registration(to, since);
+            sleep_ns(REGISTRATION_PAUSE_NS);
             continue;
         }
         struct uffd_copy copy = {.to = piece->address + done * PAGE,
@@ -191,7 +188,7 @@ static void copy_piece(struct arriving *to, const struct piece *piece, const uin
             mark_copied(to, piece, done, pages);
             done += pages;
         } else if (errno == ENOENT && !registered) {
-            await_registration(to, since);
+            sleep_ns(REGISTRATION_PAUSE_NS);
         } else if (errno == EAGAIN) {
             sched_yield();
         } else if (errno == EEXIST) {
@@ -386,7 +383,7 @@ static void prepare(int images, struct arriving *one)
         fail("%s names %" PRIu64 " lazy pages, %s %" PRIu64, name, one->pages.total, LIST_NAME, listed);
     }
     if (fill.stores) {
-        one->filling = make_filling(&one->pages, wake_main);
+        one->filling = make_filling(&one->pages, note_last_page);
     } else {
         one->copied = allocate(listed / 8 + 1, 1);
         fill.left += listed;
@@ -683,6 +680,9 @@ static void report_ready(int front)
     fill_wiped();
     ignore_signals();
     guard_copies(fill.copies, !fill.apart);
+    if (pages_left() == 0) {
+        note_whole();
+    }
     let_run();
     __atomic_store_n(&fill.ready, true, __ATOMIC_RELEASE);
     int none = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -766,6 +766,9 @@ static void serve(int listener, int front)
 static void end_holder(void)
 {
     __atomic_store_n(&fill.whole, true, __ATOMIC_RELEASE);
+    if (DISMISSAL_PAUSE_NS > 0) {
+        sleep_ns(DISMISSAL_PAUSE_NS);
+    }
     dismiss_holder();
     struct pollfd woken = {fill.wake[0], POLLIN, 0};
     char bytes[64];
@@ -839,7 +842,7 @@ static int fill_copies(const struct target_orders *orders, int front, char **res
         die("no pipe can be made");
     }
     if (fill.stores) {
-        open_store(images, orders->store_bytes);
+        open_store(images, orders->store_bytes, orders->account);
         start_thread(run_store);
         await_list(images);
     }

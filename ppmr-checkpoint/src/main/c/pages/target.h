@@ -17,6 +17,8 @@ struct target_orders {
     bool apart;
     /* If not 0, the pages come in rounds, and at most these bytes of them are kept. */
     uint64_t store_bytes;
+    /* The file in which all programs with this limit count their pages, or NULL. */
+    const char *account;
 };
 
 int run_target(const struct target_orders *orders, char **restore);

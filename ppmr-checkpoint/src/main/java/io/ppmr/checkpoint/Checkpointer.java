@@ -93,7 +93,7 @@ public interface Checkpointer extends ImageTraits {
      * Returns the streamed form in which memory is copied in rounds while the job runs, and the copies are filled from
      * that store. Empty if this node cannot stream.
      *
-     * @param storeBytes limit of one rank's store at the target
+     * @param storeBytes limit of the stores of all ranks at the target together
      */
     default Optional<Checkpointer> precopiedForm(long storeBytes) {
         return Optional.empty();

@@ -57,7 +57,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
      * The way of the job's private memory.
      *
      * @param way the way
-     * @param storeBytes limit of the store of precopied memory at the target
+     * @param storeBytes limit of the stores of precopied memory of all ranks at the target
      */
     record Memory(MemoryWay way, long storeBytes) {
         static final Memory IMAGES = new Memory(MemoryWay.IMAGES, 0);
@@ -108,6 +108,8 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
      * ever.
      */
     private static final String GIVEN_UP = "BUG at ";
+    /** The file in which the stores of an attempt's ranks count their pages. */
+    private static final String STORE_ACCOUNT = "store-account";
 
     /** The value of CRIU_FAULT with which CRIU stops processes at system calls instead of hardware breakpoints. */
     private static final String WITHOUT_BREAKPOINTS = "130";
@@ -721,6 +723,10 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                     kit.programs().pages(), images, work, pids.get()));
             if (isPrecopied()) {
                 command.addAll(List.of("--store", Long.toString(memory.storeBytes())));
+                // The ranks' directories lie in that of the attempt, whose memory was admitted as a whole.
+                command.addAll(List.of(
+                        "--account",
+                        task.workDirectory().resolveSibling(STORE_ACCOUNT).toString()));
             }
             if (fillsBehind(task) && (namespace.isPresent() || task.pod().isPresent())) {
                 fillers = Optional.of(kit.freshFile(task.workDirectory(), user, name + ".fillers"));

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.linux.Command;
+import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -27,6 +28,8 @@ class FillBehindIT {
     private static final Logger LOG = LoggerFactory.getLogger(FillBehindIT.class);
     private static final int IN_GATE = 2;
     private static final int IN_SOAK = 300;
+    /** The thread that answers faults, and the one that waits for the holder. */
+    private static final int LATE_THREADS = 2;
 
     @TempDir
     private Path folder;
@@ -36,6 +39,8 @@ class FillBehindIT {
         NOTHING,
         FILLER,
         OUTSIDE_FILLER,
+        /** It is killed when the last page is there, before it ends of its own. */
+        WHOLE_FILLER,
         /** Both get SIGTERM, as all processes of a unit that is stopped do. */
         TERMINATED,
         HOLDER
@@ -61,6 +66,11 @@ class FillBehindIT {
     @Test
     void shouldEndTheCopyAndNeverRunItOnZerosWhenTheFillerIsKilledMeanwhile() throws Exception {
         move(1, 200, 300, Victim.FILLER);
+    }
+
+    @Test
+    void shouldNotEndTheCopyWhenTheFillerIsKilledBehindTheLastPage() throws Exception {
+        move(1, 200, 300, Victim.WHOLE_FILLER);
     }
 
     /** A copy that handles the signal computes until it ends, with its own pages. */
@@ -122,7 +132,8 @@ class FillBehindIT {
             Files.delete(own.resolve("report"));
             try (RestoredCopy copy = victim == Victim.OUTSIDE_FILLER
                     ? RestoredCopy.behindFromOutside(own, storeBytes)
-                    : RestoredCopy.behind(own, storeBytes)) {
+                    : RestoredCopy.behind(
+                            own, storeBytes, victim == Victim.WHOLE_FILLER ? "late-pages" : "slow-pages")) {
                 assertEquals("0", copy.status(), () -> arguments + ": " + RoundTool.text(own.resolve("target.log")));
                 List<Long> fillers = copy.fillers();
                 copy.release(originals);
@@ -136,6 +147,10 @@ class FillBehindIT {
                     }
                     assertTrue(!behind || isAlive(fillers.get(1)), "the holder ignores SIGTERM");
                 } else if (victim != Victim.NOTHING) {
+                    if (victim == Victim.WHOLE_FILLER) {
+                        // The threads that copy pages end with the last one.
+                        RoundTool.until("the last page is there", () -> threads(fillers.get(0)) <= LATE_THREADS);
+                    }
                     kill(fillers.get(victim == Victim.HOLDER ? 1 : 0));
                 }
                 if ((victim == Victim.FILLER || victim == Victim.OUTSIDE_FILLER) && behind) {
@@ -155,6 +170,11 @@ class FillBehindIT {
         } finally {
             RoundTool.kill(job);
         }
+    }
+
+    private static int threads(long pid) {
+        String[] names = new File("/proc/" + pid + "/task").list();
+        return names == null ? 0 : names.length;
     }
 
     private static boolean isAlive(long pid) {

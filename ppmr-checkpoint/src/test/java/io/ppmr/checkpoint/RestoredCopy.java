@@ -59,15 +59,15 @@ final class RestoredCopy implements AutoCloseable {
     }
 
     /** Begins to restore a copy that is held until all pages are there. */
-    static RestoredCopy held(Path own, long storeBytes) throws Exception {
-        return begin(own, RoundTool.program("ppmr.native.dir", "ppmr-pages"), storeBytes, "");
+    static RestoredCopy held(Path own, long storeBytes, String... words) throws Exception {
+        return begin(own, RoundTool.program("ppmr.native.dir", "ppmr-pages"), storeBytes, String.join(" ", words));
     }
 
     /** Begins to restore a copy that may run before all pages are there, which takes a second for 125 MiB. */
-    static RestoredCopy behind(Path own, long storeBytes) throws Exception {
+    static RestoredCopy behind(Path own, long storeBytes, String program) throws Exception {
         return begin(
                 own,
-                RoundTool.program("ppmr.native.test.dir", "slow-pages"),
+                RoundTool.program("ppmr.native.test.dir", program),
                 storeBytes,
                 "--behind " + own + "/fillers --namespace own");
     }

@@ -8,6 +8,8 @@ import io.ppmr.linux.Command;
 import io.ppmr.linux.ProcStat;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -55,6 +57,41 @@ class RoundBytesIT {
     @Timeout(value = 1800, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     void shouldGiveEachPageItsBytesInMovesOfLargeJobs() throws Exception {
         compare(LARGE_JOBS, 300, 600);
+    }
+
+    /** Two ranks share the room that was admitted for both. */
+    @Test
+    void shouldFailWhenTheStoresOfAllRanksNeedMoreThanTheirLimitTogether() throws Exception {
+        Path own = Files.createDirectory(folder.resolve("shared"));
+        Process job = RoundTool.job(own, RoundTool.draw(new Random(1), 16, 1).toArray(String[]::new));
+        try (RoundTool tool = new RoundTool(own, job, List.of(), dump(own, job))) {
+            tool.round();
+            tool.dump(hold(job));
+            ByteBuffer pages = ByteBuffer.allocate(Long.BYTES).order(ByteOrder.nativeOrder());
+            Path account = own.resolve("account");
+            Files.write(
+                    account, pages.putLong(0, 1000 * MIB / PreCopy.PAGE_BYTES).array());
+            try (RestoredCopy copy = RestoredCopy.held(own, 1001 * MIB, "--account", account.toString())) {
+                assertEquals("1", copy.status());
+                String text = RoundTool.text(own.resolve("target.log"));
+                assertTrue(text.contains("more than 1001 MiB of the job's memory have arrived"), text);
+            }
+        } finally {
+            RoundTool.kill(job);
+        }
+    }
+
+    /** A device may write into memory that it has pinned. */
+    @Test
+    void shouldNotTrackAProcessThatHasADevice() throws Exception {
+        Path own = Files.createDirectory(folder.resolve("device"));
+        Process job = new ProcessBuilder("sh", "-c", "exec sleep 600 7</dev/fuse").start();
+        try (RoundTool tool = new RoundTool(own, job, List.of(), dump(own, job))) {
+            String line = tool.round();
+            assertTrue(line.contains(" untracked 1") && line.contains("another device"), line);
+        } finally {
+            RoundTool.kill(job);
+        }
     }
 
     /** Moves jobs with so many MiB, with threads and children, which write little or much. */
