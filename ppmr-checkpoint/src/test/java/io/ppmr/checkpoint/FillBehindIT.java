@@ -74,12 +74,14 @@ class FillBehindIT {
     }
 
     /** A copy that handles the signal computes until it ends, with its own pages. */
+    @Tag("soak")
     @Test
     void shouldGiveARunningCopyEachPageWhenItsUnitIsStopped() throws Exception {
         move(1, 200, 300, Victim.TERMINATED);
     }
 
     /** No other process of the node is killed. */
+    @Tag("soak")
     @Test
     void shouldEndTheCopyAloneWhenTheFillerIsKilledOutsideOfItsNamespace() throws Exception {
         Process other = new ProcessBuilder("sleep", "600").start();
