@@ -166,7 +166,7 @@ class SanitizedProgramsIT {
 
     @Test
     void shouldTakeOrRefuseByASentenceWhenImagesListsAndQuestionsAreDamaged() throws Exception {
-        System.out.println(run("pages-fuzz", "8000"));
+        System.out.println(run("pages-fuzz", "3000"));
     }
 
     @Test

@@ -25,6 +25,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer;
 import org.junit.jupiter.api.Order;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.TestMethodOrder;
@@ -148,6 +149,7 @@ class NodesIT {
     }
 
     /** Its sessions end while it sleeps, and none of the nodes is silent. */
+    @Tag("soak")
     @Test
     @Order(4)
     void shouldSuspectNoNodeWhenTheControllerWasFrozen() throws Exception {

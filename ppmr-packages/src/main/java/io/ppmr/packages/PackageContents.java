@@ -33,7 +33,9 @@ final class PackageContents {
 
     private static final String UNREADABLE = "ppmr-look";
     private static final String DOCUMENTS = "/usr/share/doc/ppmr";
-    private static final List<String> PAGES = List.of("admin", "user", "reference", "examples");
+    /** The pages of people who use the package, and what these link to. */
+    private static final List<String> PAGES =
+            List.of("admin", "user", "reference", "examples", "img", "internals", "results");
     /** The scripts of the launcher that a package needs. The others are for a tree of sources. */
     private static final List<String> SCRIPTS = List.of("owners.sh", "running.sh", "setup.sh");
 
@@ -162,6 +164,9 @@ final class PackageContents {
                     file(DOCUMENTS + "/" + name + "/" + pages.relativize(page), DATA, page);
                 }
             }
+        }
+        for (Path rules : files(home.resolve("conf/monitoring"), "")) {
+            file(DOCUMENTS + "/monitoring/" + rules.getFileName(), DATA, rules);
         }
         file(DOCUMENTS + "/CHANGELOG.md", DATA, home.resolve("CHANGELOG.md"));
         file(

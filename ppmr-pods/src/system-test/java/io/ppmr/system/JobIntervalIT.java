@@ -125,6 +125,7 @@ class JobIntervalIT {
                 .contains("node_mtbf"));
     }
 
+    @Tag("soak")
     @Test
     void shouldRefuseAPodWhenItsIntervalIsInvalidOrAnotherThanItsJobs() throws Exception {
         run("one", "first", "10m", "sleep", "600");

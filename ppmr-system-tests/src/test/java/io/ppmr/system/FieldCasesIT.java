@@ -68,6 +68,7 @@ class FieldCasesIT {
     // ---- locale, umask, names --------------------------------------------------------------------------------------
 
     /** The service runs as one that cron, a container or a minimal node starts. */
+    @Tag("soak")
     @Test
     void shouldMoveAJobWhoseProgramHasAForeignNameWhenTheEnvironmentHasNoLocale() throws Exception {
         // The folder is not in /tmp, in which every user may write.

@@ -137,11 +137,8 @@ class OwnerReportIT {
         int at = words.indexOf("-cp") + 1;
         List<String> copied = new ArrayList<>();
         for (String entry : words.get(at).split(":", -1)) {
-            Path from = Path.of(entry);
-            Path to = copies.resolve(copied.size() + "-" + from.getFileName());
-            if (Files.isRegularFile(from)) {
-                copied.add(Files.copy(from, to).toString());
-            } else if (Files.isDirectory(from)) {
+            for (Path from : filesOf(entry)) {
+                Path to = copies.resolve(copied.size() + "-" + from.getFileName());
                 try (Stream<Path> all = Files.walk(from)) {
                     for (Path one : all.toList()) {
                         Files.copy(one, to.resolve(from.relativize(one).toString()));
@@ -152,6 +149,18 @@ class OwnerReportIT {
         }
         words.set(at, String.join(":", copied));
         return words;
+    }
+
+    /** Returns the archives and directories of an entry of a class path, which may name all archives of a directory. */
+    private static List<Path> filesOf(String entry) throws IOException {
+        if (entry.endsWith("/*")) {
+            try (Stream<Path> all = Files.list(Path.of(entry).getParent())) {
+                return all.filter(file -> file.toString().endsWith(".jar"))
+                        .sorted()
+                        .toList();
+            }
+        }
+        return Files.exists(Path.of(entry)) ? List.of(Path.of(entry)) : List.of();
     }
 
     @Test

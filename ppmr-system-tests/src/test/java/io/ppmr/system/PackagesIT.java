@@ -294,6 +294,12 @@ class PackagesIT {
 
     @Test
     void shouldRefuseWhatEndsAJobAndLeaveNothingWhenDpkgInstallsUpgradesAndRemoves() throws Exception {
+        scenario("package-scenario.sh", BuiltPackages.deb(), openJournal(), Path.of("short"));
+    }
+
+    @Tag("soak")
+    @Test
+    void shouldRefuseADowngradeThatCouldNotReadAJournalAndARemovalWithoutJava() throws Exception {
         scenario("package-scenario.sh", BuiltPackages.deb(), openJournal());
     }
 

@@ -34,6 +34,7 @@ class ReadOrderIT {
                         .stall(Duration.ofSeconds(6)));
     }
 
+    @Tag("soak")
     @ParameterizedTest(name = "staging of {0} bytes")
     @ValueSource(longs = {0})
     void shouldMoveTheJobWhenEachFileHasAWriterOfItsOwn(long stagingBytes) throws Exception {

@@ -515,6 +515,7 @@ class StreamedCriuIT {
     }
 
     /** Any user may have what looks like the marks of restarts, in any number. */
+    @Tag("soak")
     @Test
     void shouldLeaveNothingOfARestoreBeforeTheNextStartIsReadyWhenAnotherUserHasManyMarks() throws Exception {
         KeyFile.create(directory.resolve("key"));

@@ -67,6 +67,7 @@ class WriteOrderIT {
         }
     }
 
+    @Tag("soak")
     @ParameterizedTest(name = "retained {0}")
     @ValueSource(booleans = {false})
     void shouldMoveARankWhenItsFileIsWrittenAndReadByteByByte(boolean retained) throws Exception {

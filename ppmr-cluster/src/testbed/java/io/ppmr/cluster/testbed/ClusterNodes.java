@@ -1,9 +1,11 @@
 package io.ppmr.cluster.testbed;
 
+import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.cluster.record.NodeView;
 import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.RequestException;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
@@ -17,6 +19,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.TimeoutException;
 import java.util.stream.Collectors;
 
@@ -191,7 +194,7 @@ public final class ClusterNodes {
 
         /** Starts a process of a user that sleeps, the one rank of a {@link #job}. */
         public void startJob(String name, int user) throws Exception {
-            node.startDetached(
+            ProcessIdentity job = node.startDetached(
                     pidFile(name),
                     List.of(
                             "setpriv",
@@ -203,6 +206,9 @@ public final class ClusterNodes {
                             "setsid",
                             "sleep",
                             "1000"));
+            ProcessTable table = new ProcessTable();
+            Conditions.until(
+                    LIMIT, "job " + name + " sleeps", () -> table.name(job).equals(Optional.of("sleep")));
         }
 
         /** Returns how many processes of jobs run here. */

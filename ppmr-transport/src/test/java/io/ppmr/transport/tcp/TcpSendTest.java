@@ -156,7 +156,7 @@ class TcpSendTest extends SendContract {
     @ParameterizedTest
     @CsvSource({
         "order, chunk 1 instead of 0",
-        "version, uses version 99",
+        "version, frame of format 99",
         "type, frame RELEASE of 48 bytes instead of a chunk",
         "length, frame CHUNK of 64 bytes instead of a chunk",
         "slot, slot 16 is not granted",
