@@ -21,6 +21,7 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -72,6 +73,22 @@ class PreCopyIT {
         }
     }
 
+    /**
+     * Moves a job. Children that it has just forked when it is stopped may have more memory than there is room for at
+     * the target. Then the job continues as it was, and is moved again.
+     */
+    private static MigrationReport untilItFits(Callable<MigrationReport> move) throws Exception {
+        MigrationReport report = move.call();
+        for (int tries = 1; tries < MOST_TRIES && hadNoRoom(report); tries++) {
+            report = move.call();
+        }
+        return report;
+    }
+
+    private static boolean hadNoRoom(MigrationReport report) {
+        return report.outcome() == Outcome.ROLLED_BACK && report.reason().contains("memory have arrived");
+    }
+
     private static String report(CriuJob job) throws IOException {
         return Files.exists(job.file("report")) ? Files.readString(job.file("report")) : "";
     }
@@ -95,7 +112,7 @@ class PreCopyIT {
         Checkpointer criu = seed % 2 == 0 ? CriuJob.criuBehind() : CriuJob.criu(PagePolicy.PRECOPIED);
         try (ServicePair pair = new ServicePair(directory, options(criu));
                 CriuJob job = start(seed, mib, pace)) {
-            MigrationReport report = job.migrate(pair, criu);
+            MigrationReport report = untilItFits(() -> job.migrate(pair, criu));
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
             assertTrue(report.pages().matches("precopied: .* rounds?, .*"), report.pages());
             requireRight(job, report.ranks().get(0).pids().get(0));
@@ -128,7 +145,8 @@ class PreCopyIT {
                 CriuJob job = start(7, 24, 50)) {
             int pid = job.pid();
             for (int move = 0; move < 3; move++) {
-                MigrationReport report = job.migrate(pair, criu, pid, "move-" + move, new Cancellation());
+                int root = pid;
+                MigrationReport report = untilItFits(() -> job.migrate(pair, criu, root));
                 assertEquals(Outcome.COMMITTED, report.outcome(), "move " + move + ": " + report.reason());
                 pid = report.ranks().get(0).pids().get(0);
             }
@@ -169,7 +187,7 @@ class PreCopyIT {
         Checkpointer criu = CriuJob.criu(PagePolicy.AUTO);
         try (ServicePair pair = new ServicePair(directory, options(criu).pauseGoal(Duration.ofMillis(150)));
                 CriuJob job = start(9, 100, 50)) {
-            MigrationReport report = job.migrate(pair, criu);
+            MigrationReport report = untilItFits(() -> job.migrate(pair, criu));
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
             assertTrue(report.pages().startsWith("precopied: "), report.pages());
             requireRight(job, report.ranks().get(0).pids().get(0));
@@ -254,7 +272,7 @@ class PreCopyIT {
                     requireRight(job, report.ranks().get(0).pids().get(0));
                 } else {
                     // On a slow machine a job may write, and fork, more than there is room for.
-                    assertTrue(report.reason().contains("memory have arrived"), report.reason());
+                    assertTrue(hadNoRoom(report), report.reason());
                 }
                 if (mostKib > 0 && report.outcome() == Outcome.COMMITTED) {
                     return;
