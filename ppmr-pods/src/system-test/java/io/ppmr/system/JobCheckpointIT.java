@@ -370,6 +370,7 @@ class JobCheckpointIT {
                 .isEmpty());
     }
 
+    @Tag("soak")
     @Test
     void shouldRefuseByNameWhenAConnectionLeavesTheJob() throws Exception {
         runBeside(1, """

@@ -83,6 +83,7 @@ class JobIntervalIT {
         return shown.exitCode() == 0 ? JSON.readTree(shown.said()) : JSON.createObjectNode();
     }
 
+    @Tag("soak")
     @Test
     void shouldWriteSetsWithoutAnOrderWhenJobsHaveAnInterval() throws Exception {
         List<String> jobs = List.of("j0", "j1", "j2");

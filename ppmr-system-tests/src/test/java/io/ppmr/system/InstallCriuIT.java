@@ -135,6 +135,7 @@ class InstallCriuIT {
         assertEquals(command.said(), install(directory).requireOutput());
     }
 
+    @Tag("soak")
     @Test
     void shouldInstallWhenEachFileIsNamed() throws Exception {
         Path directory = folder.resolve("installed");
@@ -183,6 +184,7 @@ class InstallCriuIT {
         requireRefused("is no package", "--from", Files.createDirectory(folder.resolve("empty")));
     }
 
+    @Tag("soak")
     @Test
     void shouldKeepTheInstalledOneWhenAnotherIsRefused() throws Exception {
         Path directory = folder.resolve("installed");
