@@ -169,8 +169,12 @@ final class PlayedMembers implements ManySessions.Follower, AutoCloseable {
             try {
                 ask(member, question);
                 isAnswered = true;
-            } catch (IOException e) {
-                // No controller has answered.
+            } catch (IOException | RequestException e) {
+                // No controller has answered, or it answers that the member should try again.
+                if (e instanceof RequestException
+                        && !String.valueOf(e.getMessage()).contains("try again")) {
+                    throw e;
+                }
                 long waitMs = againMs / 2 + ThreadLocalRandom.current().nextLong(againMs / 2);
                 new CountDownLatch(1).await(waitMs, TimeUnit.MILLISECONDS);
                 againMs = Math.min(2 * againMs, MOST_AGAIN_MS);
