@@ -1,6 +1,6 @@
 #!/bin/sh
-# ppmr pod agent --inside: for mpirun or mpiexec in a pod, in the place of ssh. It leaves its arguments (the options of ssh,
-# a host, a command) in the pod's /tmp. "ppmr pod agent --serve POD --pods FILE", outside of the pod, starts the command
+# ppmr pod agent --inside: for mpirun or mpiexec in a pod, in the place of ssh. It writes its arguments (the options of ssh,
+# a host, a command) to the pod's /tmp. "ppmr pod agent --serve POD --pods FILE", outside of the pod, starts the command
 # in the pod of that host, and answers with an exit code. After that nothing crosses the border of the pod.
 #
 # All of it are files in a directory that the pod's user makes:
@@ -35,8 +35,8 @@ printf '%s\000' "$@" >"$box/$name.new" && mv "$box/$name.new" "$box/$name.words"
 trap 'rm -f "$box/$name".*' EXIT
 trap 'exit 143' TERM INT HUP
 
-# It looks five times a second. The looks are counted, since the clock of a pod goes on while the pod is held.
-looks=0 silent=0 served=0 last=$(alive)
+# It reads five times a second. The reads are counted, since the clock of a pod goes on while the pod is held.
+reads=0 silent=0 served=0 last=$(alive)
 while :; do
     for answer in "$box/$name".done-*; do
         code=${answer##*-}
@@ -54,8 +54,8 @@ while :; do
         fail "ppmr pod agent --serve ended. Remedy: read its output, start it again, then the launcher"
     [ "$served" -eq 1 ] || [ "$silent" -lt $((5 * WAIT_S)) ] ||
         fail "no server serves this pod. Remedy: ppmr pod agent --serve POD --pods FILE, on the pod's node"
-    [ "$looks" -lt $((5 * LONGEST_S)) ] ||
+    [ "$reads" -lt $((5 * LONGEST_S)) ] ||
         fail "no answer within $LONGEST_S s. Remedy: read the output of ppmr pod agent --serve"
     sleep 0.2
-    looks=$((looks + 1)) silent=$((silent + 1))
+    reads=$((reads + 1)) silent=$((silent + 1))
 done

@@ -62,11 +62,11 @@ uint8_t *slot_memory(const struct page_block *block, uint64_t address)
     return store.memory + (size_t)block->slot * SLOT_BYTES + address / PAGE % SET_BLOCK_PAGES * PAGE;
 }
 
-/* The first store makes the account. A new file has zeros. */
+/* The first store makes the account. A new file has zeros. Its room is reserved: a full disk is no SIGBUS later. */
 static uint64_t *open_account(const char *path)
 {
     int file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    void *memory = file < 0 || ftruncate(file, sizeof(uint64_t)) != 0
+    void *memory = file < 0 || (errno = posix_fallocate(file, 0, sizeof(uint64_t))) != 0
                        ? MAP_FAILED
                        : mmap(NULL, sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory == MAP_FAILED) {

@@ -68,7 +68,9 @@ final class FaultRig implements AutoCloseable {
                 TestNode.connect(nodes.get(SOURCE), CABLE_SOURCE, nodes.get(FIRST), CABLE_TARGET);
             }
             for (String target : targets()) {
-                ports.put(target, shape.cable() ? CABLE_PORT : Nodes.nobody().getPort());
+                ports.put(
+                        target,
+                        shape.cable() ? CABLE_PORT : Nodes.unusedAddress().getPort());
                 if (!shape.cable()) {
                     relays.put(target, new Relay(ports.get(target)));
                 }

@@ -60,7 +60,7 @@ class IdleIT {
     void shouldUseNoProcessorToSpeakOfWhenNothingMoves() throws Exception {
         Path key = directory.resolve("key");
         KeyFile.create(key);
-        int port = Nodes.nobody().getPort();
+        int port = Nodes.unusedAddress().getPort();
         try (ServiceProcess target = ServiceProcess.start(
                         "target",
                         directory,

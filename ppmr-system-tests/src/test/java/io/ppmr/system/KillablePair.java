@@ -71,7 +71,7 @@ final class KillablePair implements AutoCloseable {
         this.jobLines = jobLines;
         this.directory = directory;
         this.fence = fence;
-        port = Nodes.nobody().getPort();
+        port = Nodes.unusedAddress().getPort();
         // The job's user reaches its folder through both.
         Files.setPosixFilePermissions(directory.getParent(), PosixFilePermissions.fromString("rwxr-xr-x"));
         Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-xr-x"));

@@ -43,7 +43,7 @@ class MonitoringIT {
     /** A Prometheus of this test, on a port of its own. */
     private static final class Prometheus implements AutoCloseable {
         private final Process process;
-        private final int port = Nodes.nobody().getPort();
+        private final int port = Nodes.unusedAddress().getPort();
         private final double startS = nowS();
 
         Prometheus(Path directory, int sourcePort, int targetPort) throws IOException {
@@ -131,8 +131,8 @@ class MonitoringIT {
         Assumptions.assumeTrue(
                 Files.isExecutable(Path.of(MonitoringFiles.program("prometheus"))),
                 "Debian's package prometheus is not here");
-        int sourcePort = Nodes.nobody().getPort();
-        int targetPort = Nodes.nobody().getPort();
+        int sourcePort = Nodes.unusedAddress().getPort();
+        int targetPort = Nodes.unusedAddress().getPort();
         try (KillablePair pair = new KillablePair(
                         Files.createTempDirectory(directory, "pair"),
                         metrics(targetPort) + "[[rails]]\nname = \"lo\"\naddress = \"127.0.0.1:{port}\"\n",

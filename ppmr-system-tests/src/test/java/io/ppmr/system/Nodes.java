@@ -144,7 +144,7 @@ final class Nodes implements AutoCloseable {
      * Returns an address at which no service listens. The port is outside of the kernel's range for connections
      * (/proc/sys/net/ipv4/ip_local_port_range). So it is still free when a service listens there.
      */
-    static InetSocketAddress nobody() throws IOException {
+    static InetSocketAddress unusedAddress() throws IOException {
         for (int tries = 0; tries < PORT_TRIES; tries++) {
             InetSocketAddress at = new InetSocketAddress(
                     InetAddress.getLoopbackAddress(),

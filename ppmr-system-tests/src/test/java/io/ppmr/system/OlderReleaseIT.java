@@ -193,7 +193,7 @@ class OlderReleaseIT {
         Command.CommandResult expected =
                 Command.of(List.of((words + " --expect").split(" "))).run(LIMIT);
         KeyFile.create(directory.resolve("key"));
-        int port = Nodes.nobody().getPort();
+        int port = Nodes.unusedAddress().getPort();
         JavaCommand newer = ServiceProcess.java();
         try (ServiceProcess target =
                         service(role.equals(KillablePair.TARGET) ? older : newer, KillablePair.TARGET, port, pages);

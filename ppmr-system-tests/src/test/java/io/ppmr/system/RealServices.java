@@ -33,7 +33,7 @@ final class RealServices implements AutoCloseable {
 
     RealServices(Path directory) throws IOException {
         this.directory = directory;
-        port = Nodes.nobody().getPort();
+        port = Nodes.unusedAddress().getPort();
         KeyFile.create(directory.resolve("key"));
     }
 

@@ -71,8 +71,8 @@ class ServiceControlIT {
 
     @Test
     void shouldShowMetersAndRollBackWhenAMigrationIsCancelled() throws Exception {
-        int sourcePort = Nodes.nobody().getPort();
-        int targetPort = Nodes.nobody().getPort();
+        int sourcePort = Nodes.unusedAddress().getPort();
+        int targetPort = Nodes.unusedAddress().getPort();
         try (ReplayJob job = new ReplayJob(directory)
                         .rank(
                                 List.of("open image wcxn", "write 4m 64k", "pause 60000", "close"),

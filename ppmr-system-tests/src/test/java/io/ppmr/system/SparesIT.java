@@ -60,7 +60,7 @@ class SparesIT {
                         Files.createDirectory(directory.resolve("taking")),
                         ServicePair.Options.with(job.checkpointer()).staging(64 << 20),
                         List.of(
-                                Nodes.nobody(),
+                                Nodes.unusedAddress(),
                                 refusing.target().address(),
                                 withoutRoom.target().address(),
                                 withoutMemory.target().address()))) {
@@ -106,7 +106,7 @@ class SparesIT {
                 ServicePair pair = new ServicePair(
                         Files.createDirectory(directory.resolve("refusing")),
                         ServicePair.Options.with(job.checkpointer()).restores(List.of()),
-                        List.of(Nodes.nobody()))) {
+                        List.of(Nodes.unusedAddress()))) {
             job.fails(
                     pair,
                     Outcome.REFUSED,

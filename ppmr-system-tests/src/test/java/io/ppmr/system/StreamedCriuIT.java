@@ -484,7 +484,7 @@ class StreamedCriuIT {
     @ValueSource(strings = {"source", "target"})
     void shouldGoOnWithEveryByteWhereItWasWhenAServiceIsKilledWhilePagesTravel(String role) throws Exception {
         KeyFile.create(directory.resolve("key"));
-        int port = Nodes.nobody().getPort();
+        int port = Nodes.unusedAddress().getPort();
         Map<String, ServiceProcess> services = new HashMap<>();
         try {
             for (String one : List.of("target", "source")) {
@@ -519,7 +519,7 @@ class StreamedCriuIT {
     @Test
     void shouldLeaveNothingOfARestoreBeforeTheNextStartIsReadyWhenAnotherUserHasManyMarks() throws Exception {
         KeyFile.create(directory.resolve("key"));
-        int port = Nodes.nobody().getPort();
+        int port = Nodes.unusedAddress().getPort();
         String marks = System.getProperty("ppmr.demo.dir") + "/many-marks";
         String making = "for my $i (1..30) { my $pid = fork; if (!$pid) { exec '" + marks + "', 20000 or die }"
                 + " my $name = ''; until ($name eq \"sleep\\n\") { select(undef,undef,undef,0.01);"
@@ -555,7 +555,7 @@ class StreamedCriuIT {
         Optional<MemoryLimit> possible = MemoryLimit.of(PRIVATE_BYTES / 2);
         Assumptions.assumeTrue(possible.isPresent(), "no memory cgroup can be made here");
         KeyFile.create(directory.resolve("key"));
-        int port = Nodes.nobody().getPort();
+        int port = Nodes.unusedAddress().getPort();
         try (MemoryLimit limit = possible.get();
                 ServiceProcess target = service("target", port);
                 ServiceProcess source = service("source", port);
@@ -586,7 +586,7 @@ class StreamedCriuIT {
     @ValueSource(booleans = {true, false})
     void shouldGoOnWithEveryByteWhereItWasWhenTheNetworkIsLostWhilePagesTravel(boolean closed) throws Exception {
         KeyFile.create(directory.resolve("key"));
-        int port = Nodes.nobody().getPort();
+        int port = Nodes.unusedAddress().getPort();
         try (Relay network = new Relay(port);
                 ServiceProcess target = service("target", port);
                 ServiceProcess source = service("source", network.port());

@@ -184,7 +184,7 @@ class TransactionIT {
             TargetService refuses = nodes.target("refuses");
             TargetService takes = nodes.target("takes", job.checkpointer());
             SourceService source =
-                    nodes.source("source", LONG_PAUSE, refuses.address(), Nodes.nobody(), takes.address());
+                    nodes.source("source", LONG_PAUSE, refuses.address(), Nodes.unusedAddress(), takes.address());
             ends(begin(source, job.job()), Outcome.COMMITTED);
             job.runsThere();
             assertEquals(1, job.saved(0).size(), "nothing was done to the originals before one took them");

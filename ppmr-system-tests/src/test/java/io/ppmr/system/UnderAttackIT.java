@@ -321,7 +321,8 @@ class UnderAttackIT {
         Files.setPosixFilePermissions(slows, PosixFilePermissions.fromString("rwxr-xr-x"));
         slow = job(slows, little, "read 8k 8k");
         // The target has the tools of all, by different names.
-        metricsPorts = List.of(Nodes.nobody().getPort(), Nodes.nobody().getPort());
+        metricsPorts =
+                List.of(Nodes.unusedAddress().getPort(), Nodes.unusedAddress().getPort());
         services.sections(
                 "",
                 attackers.toml().replace(".replay]", ".attackers]")

@@ -24,8 +24,8 @@ final class DirectoryCalls {
     /** A directory. */
     private static final class Place {
         private final Semaphore free = new Semaphore(1);
-        /** True while an access runs whose caller no longer waits for it. */
-        private volatile boolean isLate;
+        /** The last access whose caller no longer waits for it. */
+        private volatile CompletableFuture<?> late = CompletableFuture.completedFuture(null);
     }
 
     /** @param thread the name of the threads */
@@ -43,7 +43,7 @@ final class DirectoryCalls {
     <T> T call(Path directory, Duration limit, DirectoryAccess<T> access) throws IOException, InterruptedException {
         long endNs = System.nanoTime() + limit.toNanos();
         Place place = placeOf(directory);
-        if (place.isLate || !place.free.tryAcquire(limit.toNanos(), TimeUnit.NANOSECONDS)) {
+        if (!place.late.isDone() || !place.free.tryAcquire(limit.toNanos(), TimeUnit.NANOSECONDS)) {
             throw noAnswer(directory, limit);
         }
         CompletableFuture<T> result = new CompletableFuture<>();
@@ -52,7 +52,7 @@ final class DirectoryCalls {
             return result.get(Math.max(0, endNs - System.nanoTime()), TimeUnit.NANOSECONDS);
         } catch (TimeoutException e) {
             // The next caller does not wait for it, too.
-            place.isLate = !result.isDone();
+            place.late = result;
             throw (IOException) noAnswer(directory, limit).initCause(e);
         } catch (ExecutionException e) {
             throw new IOException(e.getCause().getMessage(), e.getCause());
@@ -79,7 +79,6 @@ final class DirectoryCalls {
                             try {
                                 access.run();
                             } finally {
-                                place.isLate = false;
                                 place.free.release();
                             }
                         },

@@ -535,10 +535,15 @@ public final class JobMembers {
             Set<String> kept = reader.sets(job.name());
             SetDirectory images =
                     new SetDirectory(directory, job.name().uid(), job.name().name());
-            // The sets of now: a checkpoint may begin while they are removed.
-            Set<String> old = reads.call(directory, READ_LIMIT, () -> images.others(kept));
-            if (old.isEmpty() || removals.start(directory, () -> remove(images, old, job.pods()))) {
-                cleaned.put(job.name(), seen);
+            try {
+                // The sets of now: a checkpoint may begin while they are removed.
+                Set<String> old = reads.call(directory, READ_LIMIT, () -> images.others(kept));
+                if (old.isEmpty() || removals.start(directory, () -> remove(images, old, job.pods()))) {
+                    cleaned.put(job.name(), seen);
+                }
+            } catch (IOException e) {
+                // Nothing waits for it, so the next change of the job is soon enough.
+                log.write("clean", "images of earlier sets of job " + job.name() + " stay: " + e.getMessage());
             }
         }
     }
