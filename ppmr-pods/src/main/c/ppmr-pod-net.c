@@ -7,13 +7,19 @@
  *   ppmr-pod-net connections INODE           lists the TCP connections of these processes, one a line: PID DESCRIPTOR
  *                                            PEER-ADDRESS PEER-PORT. Without connections that are only requested, and
  *                                            those whose two ends have one address.
- *   ppmr-pod-net mend INODE                  switches TCP_REPAIR off where a checkpoint left it on, and prints the
- *                                            number of these sockets. Can be repeated.
  *   ppmr-pod-net query INTERFACE MS ADDRESS...
  *                                            sends one query for the owners of all addresses, as a sender without an
  *                                            address. It uses ARP for IPv4, and neighbour solicitations for IPv6.
  *                                            Prints ADDRESS and MAC address for each answer within that time.
- *   ppmr-pod-net wait INTERFACE              waits until the interface has a carrier
+ *   ppmr-pod-net quiet NETWORK INTERFACE     drops the packets that leave that network, a file of a namespace, by that
+ *                                            interface, and those between its processes. Prints what is dropped: all,
+ *                                            inside (what is between its processes) or nothing.
+ *   ppmr-pod-net unplug NETWORK INTERFACE CABLE
+ *                                            does the same, then sets the node's end of its cable down, and switches
+ *                                            TCP_REPAIR off where a checkpoint left it on
+ *   ppmr-pod-net plug NETWORK INTERFACE CABLE BRIDGE ADDRESS...
+ *                                            reverts that: the cable is up and a port of the bridge, packets pass, the
+ *                                            addresses are announced once, and TCP_REPAIR is off
  *   ppmr-pod-net announce INTERFACE ADDRESS...
  *                                            announces, by ARP or neighbour advertisements, that this interface has the
  *                                            addresses. It sends three announcements after the interface has a carrier.
@@ -25,6 +31,7 @@
  */
 #define _GNU_SOURCE
 #include "kernel.h"
+#include "pod-cable.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -38,6 +45,7 @@
 #include <netinet/ip6.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -421,9 +429,12 @@ static void query(const char *interface, long limit_ms, char **addresses, int co
     free(waits);
 }
 
-static void wait_for_cable(int fd, const char *interface)
+static void wait_for_cable(const char *interface)
 {
     struct ifreq flags;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        die("a socket");
     long long end = now_ms() + CABLE_IN_MS;
     memset(&flags, 0, sizeof flags);
     snprintf(flags.ifr_name, sizeof flags.ifr_name, "%s", interface);
@@ -431,22 +442,22 @@ static void wait_for_cable(int fd, const char *interface)
         if (ioctl(fd, SIOCGIFFLAGS, &flags) != 0)
             die(interface);
         if ((flags.ifr_flags & IFF_RUNNING) != 0)
-            return;
+            break;
         if (now_ms() >= end) {
             errno = ENETDOWN;
             die(interface);
         }
         sleep_ms(LOOK_MS);
     }
+    close(fd);
 }
 
-static void announce(const char *interface, char **addresses, int count)
+static void announce(const char *interface, char **addresses, int count, int times)
 {
     struct place places[MAX_ANNOUNCED];
     for (int i = 0; i < count; i++)
         places[i] = open_place(interface, addresses[i]);
-    wait_for_cable(places[0].fd, interface);
-    for (int i = 0; i < ANNOUNCEMENTS; i++) {
+    for (int i = 0; i < times; i++) {
         if (i > 0)
             sleep_ms(ANNOUNCEMENTS_APART_MS);
         for (int one = 0; one < count; one++) {
@@ -458,27 +469,86 @@ static void announce(const char *interface, char **addresses, int count)
     }
 }
 
+/* ---- a pod that is held ---------------------------------------------------------------------------------------- */
+
+/* Opens a namespace, and returns its number too. */
+static int open_namespace(const char *path, unsigned long *number)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &status) != 0)
+        die(path);
+    *number = status.st_ino;
+    return fd;
+}
+
+static void enter(int namespace)
+{
+    if (setns(namespace, CLONE_NEWNET) != 0)
+        die("the network namespace");
+}
+
+/* Prints what is dropped, and returns the number of the network. */
+static unsigned long quiet(const char *network, const char *interface)
+{
+    static const char *const WORDS[] = {
+        [DROPPED_ALL] = "all", [DROPPED_INSIDE] = "inside", [DROPPED_NOTHING] = "nothing"};
+    unsigned long own;
+    unsigned long number;
+    int here = open_namespace("/proc/self/ns/net", &own);
+    int pod = open_namespace(network, &number);
+    enter(pod);
+    printf("%s\n", WORDS[drop_packets(interface)]);
+    enter(here);
+    close(here);
+    close(pod);
+    return number;
+}
+
+static void plug(const char *network, const char *interface, const char *cable, const char *bridge, char **addresses,
+                 int count)
+{
+    unsigned long number;
+    int pod = open_namespace(network, &number);
+    set_up(cable, bridge);
+    enter(pod);
+    wait_for_cable(interface);
+    pass_packets(interface);
+    announce(interface, addresses, count, 1);
+    each_socket(number, mend, false);
+    close(pod);
+}
+
+static _Noreturn void usage(void)
+{
+    fprintf(stderr, "usage: ppmr-pod-net look|connections INODE | query INTERFACE MS ADDRESS..."
+                    " | quiet NETWORK INTERFACE | unplug NETWORK INTERFACE CABLE"
+                    " | plug NETWORK INTERFACE CABLE BRIDGE ADDRESS... | announce INTERFACE ADDRESS...\n");
+    exit(2);
+}
+
 int main(int argc, char **argv)
 {
-    if (argc == 3 && strcmp(argv[1], "look") == 0) {
+    const char *command = argc > 1 ? argv[1] : "";
+    if (argc == 3 && strcmp(command, "look") == 0) {
         each_socket(strtoul(argv[2], NULL, 10), show, true);
-    } else if (argc == 3 && strcmp(argv[1], "connections") == 0) {
+    } else if (argc == 3 && strcmp(command, "connections") == 0) {
         each_socket(strtoul(argv[2], NULL, 10), show_connection, true);
-    } else if (argc == 3 && strcmp(argv[1], "mend") == 0) {
-        printf("%d\n", each_socket(strtoul(argv[2], NULL, 10), mend, false));
-    } else if (argc >= 5 && strcmp(argv[1], "query") == 0) {
+    } else if (argc >= 5 && strcmp(command, "query") == 0) {
         query(argv[2], strtol(argv[3], NULL, 10), argv + 4, argc - 4);
-    } else if (argc == 3 && strcmp(argv[1], "wait") == 0) {
-        int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        if (fd < 0)
-            die("a socket");
-        wait_for_cable(fd, argv[2]);
-    } else if (argc >= 4 && argc < 4 + MAX_ANNOUNCED && strcmp(argv[1], "announce") == 0) {
-        announce(argv[2], argv + 3, argc - 3);
+    } else if (argc == 4 && strcmp(command, "quiet") == 0) {
+        quiet(argv[2], argv[3]);
+    } else if (argc == 5 && strcmp(command, "unplug") == 0) {
+        unsigned long number = quiet(argv[2], argv[3]);
+        set_down(argv[4]);
+        each_socket(number, mend, false);
+    } else if (argc >= 7 && argc < 7 + MAX_ANNOUNCED && strcmp(command, "plug") == 0) {
+        plug(argv[2], argv[3], argv[4], argv[5], argv + 6, argc - 6);
+    } else if (argc >= 4 && argc < 4 + MAX_ANNOUNCED && strcmp(command, "announce") == 0) {
+        wait_for_cable(argv[2]);
+        announce(argv[2], argv + 3, argc - 3, ANNOUNCEMENTS);
     } else {
-        fprintf(stderr, "usage: ppmr-pod-net look|connections|mend INODE | query INTERFACE MS ADDRESS... | wait INTERFACE"
-                        " | announce INTERFACE ADDRESS...\n");
-        return 2;
+        usage();
     }
     return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.SignalSender;
 import io.ppmr.linux.Command;
 import io.ppmr.linux.Ipv4Address;
+import io.ppmr.linux.LogContext;
 import io.ppmr.linux.ParallelWork;
 import io.ppmr.linux.ProcFiles;
 import io.ppmr.linux.ProcessIdentity;
@@ -195,9 +196,7 @@ final class PodMoves implements RankSurroundings {
         if (pod.move().notifies()) {
             notices.leaves(move, pod.address(), pod.move().token());
         }
-        quiet.mute(pods.folderOf(pod), pod, networkOf(pod));
-        runtime.setVethDown(pod);
-        runtime.resetTcpTimers(PodRuntime.number(networkOf(pod)));
+        quiet.unplug(pods.folderOf(pod), pod, networkOf(pod));
         LOG.info("pod {}: its cable is out, for migration {}", pod.fullName(), move);
     }
 
@@ -615,20 +614,30 @@ final class PodMoves implements RankSurroundings {
     @Override
     public void attach(String move) throws IOException {
         // Each syncs a record, which takes some tenths of a second while the images of a checkpoint are written.
-        ParallelWork.forEach("ppmr-pod-attach", pods.moving(move), pod -> attach(move, pod));
+        List<PodRecord> moving = pods.moving(move);
+        ParallelWork.forEach("ppmr-pod-attach", moving, pod -> attach(move, pod));
+        // The pods may continue, and a switch that lost the first announcement receives others.
+        LogContext.thread(() -> moving.forEach(this::announceAgain), "ppmr-pod-announce")
+                .start();
+    }
+
+    private void announceAgain(PodRecord pod) {
+        try {
+            if (processes.isAlive(pod.init())) {
+                runtime.announce(pod, networkOf(pod));
+            }
+        } catch (IOException e) {
+            LOG.info("pod {}: it was announced once only: {}", pod.fullName(), e.getMessage());
+        }
     }
 
     private void attach(String move, PodRecord pod) throws IOException {
         Path folder = pods.folderOf(pod);
-        Path network = networkOf(pod);
         if (processes.isAlive(pod.init())) {
-            runtime.setVethUp(pod);
-            quiet.unmute(folder, network);
+            quiet.plug(folder, pod, networkOf(pod));
             if (pod.move().notifies()) {
                 notices.isBack(move, pod.address(), pod.move().token());
             }
-            runtime.announce(pod, network);
-            runtime.resetTcpTimers(PodRuntime.number(network));
         }
         PodRecord here = pod.settled();
         here.write(folder);

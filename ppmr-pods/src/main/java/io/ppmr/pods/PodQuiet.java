@@ -30,47 +30,23 @@ record PodQuiet(PodRuntime runtime) {
     /** The name of the mark in a pod's folder, while its whole network is, or may be, muted. */
     private static final String MARK = "quiet";
 
-    private static final String WHOLE = "ppmr-hold";
     /** The prefix of the names of tables for one address that is away. */
     private static final String AWAY = "ppmr-away-";
 
     private static final String LINK = PodRuntime.NETWORK_LINK;
-    private static final String HOOK = egress(LINK) + "policy ";
-    /** The chain that drops the packets in the kernel's queue. */
-    private static final String INSIDE = "; add chain netdev " + WHOLE
-            + " arrives { type filter hook ingress device \"lo\" priority 0; policy drop; }";
-    /**
-     * While the virtual cable is unplugged, ARP queries get no answer, and TCP does not notice that packets wait for
-     * them. Without ARP the kernel assumes that each neighbour is reachable.
-     */
-    private static final List<String> MUTE = List.of(
-            "nft '" + fresh(WHOLE) + "; add chain netdev " + WHOLE + " out" + HOOK + "drop; }; add chain netdev "
-                    + WHOLE + " inside" + egress("lo") + "policy drop; }" + INSIDE + "'",
-            "ip link set dev " + LINK + " arp off");
-    /** The same rules for the loopback only. They are for kernels without netdev egress. */
-    private static final List<String> MUTE_INSIDE = List.of("nft '" + fresh(WHOLE) + INSIDE + "'");
-    /** The same effect without nftables. Packets in the kernel's queue still arrive. */
+    private static final String HOOK = " { type filter hook egress device \"" + LINK + "\" priority 0; policy ";
+    /** Without nf_tables. Packets in the kernel's queue still arrive. */
     private static final List<String> CLOSE_INSIDE = List.of("tc qdisc replace dev lo root pfifo limit 0");
 
     private static final String OPEN_INSIDE =
             "tc qdisc delete dev lo root || if tc qdisc show dev lo | grep -q 'limit 0p'; then exit 1; fi";
     /** The content of the mark if the loopback was closed by tc. */
     private static final String CLOSED = "closed";
-    /** ARP is switched on last, because its queries would be dropped. The kernel would then delete the neighbours. */
-    private static final List<String> UNMUTE = List.of(
-            "\"$1\" wait " + LINK,
-            "nft 'add table netdev " + WHOLE + "; delete table netdev " + WHOLE + "' || if nft list table netdev "
-                    + WHOLE + "; then exit 1; fi",
-            "ip link set dev " + LINK + " arp on");
 
     /** Removes the tables of addresses whose leases ended. Their sets are empty. */
     private static final String SWEEP = "for table in $(nft list tables netdev | sed -n 's/^table netdev \\(" + AWAY
             + "[0-9a-f]*\\)$/\\1/p'); do if ! nft list set netdev \"$table\" away | grep -q expires; then"
             + " nft delete table netdev \"$table\"; fi; done";
-
-    private static String egress(String link) {
-        return " { type filter hook egress device \"" + link + "\" priority 0; ";
-    }
 
     /** Returns words that create a table again, in one transaction. */
     private static String fresh(String table) {
@@ -90,45 +66,55 @@ record PodQuiet(PodRuntime runtime) {
      * names what this node cannot do.
      */
     void mute(Path folder, PodRecord pod, Path network) throws IOException {
+        mark(folder);
+        complete(folder, pod, network, runtime.dropPackets(network));
+    }
+
+    /** Does the same, and pulls the pod's virtual cable out. */
+    void unplug(Path folder, PodRecord pod, Path network) throws IOException {
+        mark(folder);
+        complete(folder, pod, network, runtime.unplug(pod, network));
+    }
+
+    private static void mark(Path folder) throws IOException {
         Path mark = folder.resolve(MARK);
         if (!Files.exists(mark, LinkOption.NOFOLLOW_LINKS)) {
             Files.createFile(mark);
         }
-        Command.CommandResult muted = runtime.inNetwork(network, MUTE);
-        if (muted.succeeded()) {
+    }
+
+    private void complete(Path folder, PodRecord pod, Path network, PodRuntime.DroppedPackets dropped)
+            throws IOException {
+        if (dropped == PodRuntime.DroppedPackets.ALL) {
             return;
         }
         LOG.warn(
-                "pod {}: its connections may take longer to continue: {}",
-                pod.fullName(),
-                isPossible()
-                        ? muted.describe() + " (needs netdev egress of nf_tables, Linux 5.16)"
-                        : "there is no nft on this node (package nftables)");
-        if (runtime.inNetwork(network, MUTE_INSIDE).succeeded()) {
+                "pod {}: its connections may take longer to continue: the kernel cannot drop the packets that leave it"
+                        + " (needs netdev egress of nf_tables, Linux 5.16)",
+                pod.fullName());
+        if (dropped == PodRuntime.DroppedPackets.INSIDE) {
             return;
         }
-        Files.writeString(mark, CLOSED);
+        Files.writeString(folder.resolve(MARK), CLOSED);
         Command.CommandResult closed = runtime.inNetwork(network, CLOSE_INSIDE);
         if (!closed.succeeded()) {
             LOG.warn(
-                    "pod {}: connections between its own processes may break: {} (needs nft of package nftables, or tc"
+                    "pod {}: connections between its own processes may break: {} (needs nf_tables of the kernel, or tc"
                             + " of package iproute2)",
                     pod.fullName(),
                     closed.describe());
         }
     }
 
-    /** Reverts {@link #mute}, after the virtual cable is plugged in. */
-    void unmute(Path folder, Path network) throws IOException {
+    /** Plugs the virtual cable in, and reverts {@link #mute} and {@link #unplug}. */
+    void plug(Path folder, PodRecord pod, Path network) throws IOException {
         Path mark = folder.resolve(MARK);
-        if (Files.exists(mark, LinkOption.NOFOLLOW_LINKS)) {
-            List<String> commands = new ArrayList<>(UNMUTE);
-            if (Files.readString(mark).equals(CLOSED)) {
-                commands.add(OPEN_INSIDE);
-            }
-            runtime.inNetwork(network, commands).requireOutput();
-            Files.delete(mark);
+        boolean isMarked = Files.exists(mark, LinkOption.NOFOLLOW_LINKS);
+        if (isMarked && Files.readString(mark).equals(CLOSED)) {
+            runtime.inNetwork(network, List.of(OPEN_INSIDE)).requireOutput();
         }
+        runtime.plug(pod, network);
+        Files.deleteIfExists(mark);
     }
 
     // ---- a peer of one that is held ----------------------------------------------------------------------------

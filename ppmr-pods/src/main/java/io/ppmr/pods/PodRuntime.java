@@ -20,6 +20,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * Runs the programs that make and remove pods: an OCI runtime, crun(1), for namespaces, mounts and cgroups, and ip(8)
@@ -27,7 +28,7 @@ import java.util.stream.Collectors;
  * that the pods outlive the service. It is immutable and safe for any thread.
  *
  * @param settings the configuration's
- * @param podNet the program that lists pods' sockets and sends ARP packets
+ * @param podNet the program that lists pods' sockets, drops packets, and sends ARP packets
  * @param podEnter the program that runs commands in pods that arrived from another node
  * @param starter starts the programs
  */
@@ -169,32 +170,63 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
 
     // ---- moving ------------------------------------------------------------------------------------------------
 
-    /** Sets the node's end of the veth pair down: no packet reaches or leaves the pod, and it keeps its addresses. */
-    void setVethDown(PodRecord pod) throws IOException {
-        run("ip link set dev %s down", pod.link());
-    }
-
     /** Sets the node's end of the veth pair up, in its bridge. */
     void setVethUp(PodRecord pod) throws IOException {
         run("ip link set dev %s master %s up", pod.link(), pod.bridge());
     }
 
-    /** Announces the addresses to the network by ARP. Waits until the pod's end of the veth pair is up. */
+    /** The packets that a network drops while its pod is held, as ppmr-pod-net shows them. */
+    enum DroppedPackets {
+        /** All that leave it, and those between its processes. */
+        ALL,
+        /** Those between its processes. */
+        INSIDE,
+        NOTHING
+    }
+
+    /** Drops the packets that leave a pod's network, and those between its processes, as far as the kernel can. */
+    DroppedPackets dropPackets(Path network) throws IOException {
+        return dropped(Command.words("%s quiet %s %s", podNet, network, NETWORK_LINK));
+    }
+
+    /**
+     * Does the same, and sets the node's end of the veth pair down: no packet reaches or leaves the pod, and it keeps
+     * its addresses. Then it switches TCP_REPAIR off in every socket where a checkpoint left it on. One program does
+     * all of it, because the pod is held from here on.
+     */
+    DroppedPackets unplug(PodRecord pod, Path network) throws IOException {
+        return dropped(Command.words("%s unplug %s %s %s", podNet, network, NETWORK_LINK, pod.link()));
+    }
+
+    private DroppedPackets dropped(List<String> words) throws IOException {
+        String word = result(words, LIMIT).requireOutput().strip();
+        return Stream.of(DroppedPackets.values())
+                .filter(one -> one.name().toLowerCase(Locale.ROOT).equals(word))
+                .findFirst()
+                .orElseThrow(() -> new IOException(podNet + " shows '" + word + "' as the packets that it drops"));
+    }
+
+    /**
+     * Reverts {@link #unplug}: the node's end of the veth pair is up, in its bridge, the pod's packets pass, and its
+     * addresses are announced once, as the peers need them.
+     */
+    void plug(PodRecord pod, Path network) throws IOException {
+        List<String> words =
+                Command.words("%s plug %s %s %s %s", podNet, network, NETWORK_LINK, pod.link(), pod.bridge());
+        words.addAll(pod.addresses().all());
+        run(words);
+    }
+
+    /** Announces the addresses three times: an announcement may be lost. */
     void announce(PodRecord pod, Path network) throws IOException {
-        String command = "\"$1\" announce " + NETWORK_LINK + " "
-                + String.join(" ", pod.addresses().all());
-        inNetwork(network, List.of(command)).requireOutput();
+        List<String> words = Command.words("nsenter --net=%s -- %s announce %s", network, podNet, NETWORK_LINK);
+        words.addAll(pod.addresses().all());
+        run(words);
     }
 
-    /** Runs lines of sh(1) in a network, in which {@code $1} is ppmr-pod-net. */
+    /** Runs lines of sh(1) in a network. */
     Command.CommandResult inNetwork(Path network, List<String> lines) throws IOException {
-        return result(
-                Command.words("nsenter --net=%s -- sh -ec %s sh %s", network, String.join("\n", lines), podNet), LIMIT);
-    }
-
-    /** Switches TCP_REPAIR off in every socket of a network namespace where a checkpoint left it on. */
-    void resetTcpTimers(long namespace) throws IOException {
-        run("%s mend %s", podNet, namespace);
+        return result(Command.words("nsenter --net=%s -- sh -ec %s", network, String.join("\n", lines)), LIMIT);
     }
 
     /** Lists the sockets of a network namespace, each as ppmr-pod-net shows it. */

@@ -422,6 +422,7 @@ class JobCheckpointIT {
                 () -> checkpoint().at("/outcome").asText().equals("checkpointed"));
     }
 
+    @Tag("soak")
     @Test
     void shouldContinueEverywhereWhenASourceIsKilledInACheckpoint() throws Exception {
         MovingNode killed = NODES.get(1);

@@ -29,6 +29,7 @@ import org.junit.jupiter.api.function.Executable;
  * A pod whose memory is copied in rounds while it answers a peer. It moves between nodes a and b by a slow link, and
  * its peer is at c.
  */
+@Tag("soak")
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class PodRoundsIT {
     /** At this rate the memory alone takes eight seconds. */

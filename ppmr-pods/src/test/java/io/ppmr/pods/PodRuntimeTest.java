@@ -16,6 +16,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -34,12 +35,14 @@ class PodRuntimeTest {
     private static final String MAC = "02:50:0a:14:00:0c";
     /** Makes the first pod, whose veth pair goes to the network of the process with that PID. */
     private static final String NETWORK = """
-            ip link add eth0 address %s type veth peer name cable address 02:51:00:00:00:09 netns "$1"
+            ip link add eth0 address %s type veth peer name ppmr0a14000c address 02:51:00:00:00:09 netns "$1"
             ip link set eth0 up
             nsenter --target "$1" --net -- sh -ec '
-                ip address add 10.20.0.12/24 dev cable
-                ip address add 10.20.0.13/24 dev cable
-                ip link set cable up'
+                ip address add 10.20.0.12/24 dev ppmr0a14000c
+                ip address add 10.20.0.13/24 dev ppmr0a14000c
+                ip link add br0 type bridge
+                ip link set br0 up
+                ip link set ppmr0a14000c up'
             echo ready; exec sleep 100
             """.formatted(MAC);
 
@@ -116,6 +119,51 @@ class PodRuntimeTest {
         assertFalse(Files.exists(file));
     }
 
+    /** The runtime of the node, whose network has the other end of the cable. */
+    private PodRuntime atNode() throws Exception {
+        Path atNode = folder.resolve("at-node");
+        Files.writeString(
+                atNode,
+                "#!/bin/sh\nexec nsenter --net=/proc/" + peer.pid() + "/ns/net -- "
+                        + NativePrograms.fromSystemProperty().of("ppmr-pod-net") + " \"$@\"\n");
+        assertTrue(atNode.toFile().setExecutable(true));
+        return new PodRuntime(runtime.settings(), atNode, runtime.podEnter(), runtime.starter());
+    }
+
+    private String inside(String... words) throws Exception {
+        List<String> all = new ArrayList<>(List.of("nsenter", "--net=" + networkFile(), "--"));
+        all.addAll(List.of(words));
+        return Command.of(all).run(LIMIT).requireOutput();
+    }
+
+    /** Both can be repeated, as by the next run of a service. */
+    @Test
+    void shouldDropAllPacketsUntilTheCableIsPluggedIn() throws Exception {
+        Assumptions.assumeTrue(
+                Command.of(List.of("sh", "-c", "command -v nft")).run(LIMIT).succeeded(), "needs nft");
+        PodRuntime node = atNode();
+        for (int i = 0; i < 2; i++) {
+            assertEquals(PodRuntime.DroppedPackets.ALL, node.unplug(pod(), networkFile()));
+            String link = inside("ip", "link", "show", "eth0");
+            assertTrue(link.contains("NO-CARRIER") && link.contains("NOARP"), link);
+            String rules = inside("nft", "list", "ruleset");
+            assertTrue(rules.contains("hook egress device \"eth0\" priority filter; policy drop"), rules);
+            assertTrue(rules.contains("hook egress device \"lo\" priority filter; policy drop"), rules);
+            assertTrue(rules.contains("hook ingress device \"lo\" priority filter; policy drop"), rules);
+        }
+        for (int i = 0; i < 2; i++) {
+            node.plug(pod(), networkFile());
+            String link = inside("ip", "link", "show", "eth0");
+            assertTrue(link.contains("LOWER_UP") && !link.contains("NOARP"), link);
+            assertEquals("", inside("nft", "list", "ruleset"));
+        }
+        String cable = Command.of(List.of(
+                        "nsenter", "--net=/proc/" + peer.pid() + "/ns/net", "ip", "link", "show", "ppmr0a14000c"))
+                .run(LIMIT)
+                .requireOutput();
+        assertTrue(cable.contains("master br0"), cable);
+    }
+
     /** The processes of a pod stay held until its sockets are reset. */
     @Test
     void shouldResetTheSocketsOfANetworkHoweverManyItHas() throws Exception {
@@ -126,7 +174,9 @@ class PodRuntimeTest {
                 .start();
         try {
             assertEquals(".".repeat(70), new String(many.getInputStream().readNBytes(70), StandardCharsets.US_ASCII));
-            assertDoesNotThrow(() -> runtime.resetTcpTimers(PodRuntime.number(networkFile())));
+            PodRuntime node = atNode();
+            assertDoesNotThrow(() -> node.unplug(pod(), networkFile()));
+            assertDoesNotThrow(() -> node.plug(pod(), networkFile()));
         } finally {
             many.descendants().forEach(ProcessHandle::destroyForcibly);
             many.destroyForcibly().waitFor();
