@@ -48,7 +48,7 @@ class FillBehindIT {
 
     @Test
     void shouldGiveARunningCopyEachPage() throws Exception {
-        move(Integer.getInteger("ppmr.moves", IN_GATE), 150, 250, Victim.NOTHING);
+        move(Integer.getInteger("ppmr.moves", IN_GATE), 40, 80, Victim.NOTHING);
     }
 
     @Tag("soak")
@@ -60,17 +60,17 @@ class FillBehindIT {
 
     @Test
     void shouldGoOnWhenTheHolderIsKilledMeanwhile() throws Exception {
-        move(1, 200, 300, Victim.HOLDER);
+        move(1, 60, 90, Victim.HOLDER);
     }
 
     @Test
     void shouldEndTheCopyAndNeverRunItOnZerosWhenTheFillerIsKilledMeanwhile() throws Exception {
-        move(1, 200, 300, Victim.FILLER);
+        move(1, 60, 90, Victim.FILLER);
     }
 
     @Test
     void shouldNotEndTheCopyWhenTheFillerIsKilledBehindTheLastPage() throws Exception {
-        move(1, 200, 300, Victim.WHOLE_FILLER);
+        move(1, 60, 90, Victim.WHOLE_FILLER);
     }
 
     /** A copy that handles the signal computes until it ends, with its own pages. */

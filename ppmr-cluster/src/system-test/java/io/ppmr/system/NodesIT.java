@@ -126,6 +126,7 @@ class NodesIT {
         assertTrue(listed.said().contains("n3"), listed.said());
     }
 
+    @Tag("soak")
     @Test
     @Order(2)
     void shouldBeServiceDownWhenAServiceIsKilledAndUpWhenItIsBack() throws Exception {
@@ -173,6 +174,7 @@ class NodesIT {
         assertTrue(looks > 0, "the controller shows the states again");
     }
 
+    @Tag("soak")
     @Test
     @Order(5)
     void shouldKnowItsNodesWithoutTheirRestartWhenTheControllerIsBack() throws Exception {
@@ -213,6 +215,7 @@ class NodesIT {
         assertTrue(alive.said().contains("have a session now"), alive.said());
     }
 
+    @Tag("soak")
     @Test
     @Order(7)
     void shouldForgetANodeWhenAnOperatorWantsItAndNoServiceHasASession() throws Exception {

@@ -39,7 +39,7 @@ class FeatureJobsIT {
     private static final Logger LOG = LoggerFactory.getLogger(FeatureJobsIT.class);
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final long FIRST_SEED = Long.getLong("ppmr.featureSeed", 1);
-    private static final int IN_GATE = 40;
+    private static final int IN_GATE = 16;
     private static final int PIECES = 20;
     private static final int IN_PIECE = 100;
 

@@ -36,6 +36,7 @@ import org.slf4j.LoggerFactory;
  * runs the unit's own {@code ExecStart} as root in an empty environment, and its launcher reads the unit's file of
  * variables. Checkpoint commands are children of the service there.
  */
+@Tag("soak")
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class FirstClusterPageIT {
     private static final Logger LOG = LoggerFactory.getLogger(FirstClusterPageIT.class);

@@ -125,6 +125,7 @@ class InstallCriuIT {
 
     // ---- from files ------------------------------------------------------------------------------------------------
 
+    @Tag("soak")
     @Test
     void shouldPrintTheWordsThatStartItWhenADirectoryOfPackagesIsNamed() throws Exception {
         Path directory = folder.resolve("installed");
@@ -176,6 +177,7 @@ class InstallCriuIT {
         requireRefused(other + " is not the file that", "--from", packages);
     }
 
+    @Tag("soak")
     @Test
     void shouldRefuseWhenNoPackageOfCriuIsAmongTheFiles() throws Exception {
         Files.delete(criu());

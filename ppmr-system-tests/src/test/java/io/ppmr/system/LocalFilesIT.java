@@ -172,6 +172,7 @@ class LocalFilesIT {
         shouldRefuseAJobBeforeThePauseWhenItsFileIsAnotherThere(here, there, mode, why);
     }
 
+    @Tag("soak")
     @Test
     void shouldRefuseAJobBeforeThePauseWhenItsWorkingDirectoryIsMissingThere() throws Exception {
         asUser(nodes.a(), "mkdir -p rundir");
@@ -188,6 +189,7 @@ class LocalFilesIT {
         requireRefused("which its user cannot access at the target: Permission denied");
     }
 
+    @Tag("soak")
     @Test
     void shouldWriteNoLineOfItsOwnIntoTheLogWhenAFilesNameHasOne() throws Exception {
         asUser(nodes.a(), "echo one >\"$(printf \"f\\nCOMMITTED\\033[31m\")\"");

@@ -18,6 +18,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -253,6 +254,7 @@ class PageHolderIT {
         requireNothingRan(before);
     }
 
+    @Tag("soak")
     @Test
     void shouldBlockACopyThatIsContinuedWhenTheHolderWasKilled() throws Exception {
         restore();
@@ -293,6 +295,7 @@ class PageHolderIT {
                 Files.readString(directory.resolve("out")).strip());
     }
 
+    @Tag("soak")
     @Test
     void shouldEndTheHolderWhenItIsStopped() throws Exception {
         restore();

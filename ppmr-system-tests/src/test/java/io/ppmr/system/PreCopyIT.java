@@ -138,6 +138,7 @@ class PreCopyIT {
     }
 
     /** The copy of one move is the original of the next, in a PID namespace of its own. */
+    @Tag("soak")
     @Test
     void shouldMoveAgainWhenTheJobWasMovedBefore() throws Exception {
         Checkpointer criu = CriuJob.criuBehind();
@@ -154,6 +155,7 @@ class PreCopyIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldStreamWhenTheTargetsStagingHasNoRoomForTheMemory() throws Exception {
         Checkpointer criu = CriuJob.criu(PagePolicy.PRECOPIED);
@@ -170,6 +172,7 @@ class PreCopyIT {
     }
 
     /** The first round is cut when the time is nearly over. On a slow machine there is no time for a round at all. */
+    @Tag("soak")
     @Test
     void shouldSendTheRestInThePauseWhenThereIsNoTimeForTheWholeRound() throws Exception {
         Checkpointer criu = CriuJob.criu(PagePolicy.PRECOPIED);
@@ -211,6 +214,7 @@ class PreCopyIT {
     }
 
     /** The job has not been stopped then, so it is streamed to the same target. */
+    @Tag("soak")
     @ParameterizedTest
     @ValueSource(strings = {"ppmr-pages source", "ppmr-pages target"})
     void shouldStreamTheJobToTheSameTargetWhenAToolIsKilledWhileMemoryIsCopied(String words) throws Exception {
@@ -252,6 +256,7 @@ class PreCopyIT {
     }
 
     /** A process that was forked from the filling one, and keeps its memory, would have it a second time. */
+    @Tag("soak")
     @Test
     void shouldHoldTheStoreOnceWhileTheCopyIsFilled() throws Exception {
         Checkpointer criu = CriuJob.criu(PagePolicy.PRECOPIED);

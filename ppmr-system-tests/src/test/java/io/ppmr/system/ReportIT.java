@@ -16,6 +16,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -109,6 +110,7 @@ class ReportIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldHaveTheReasonAndTheCurvesWhenAMigrationIsRolledBack() throws Exception {
         try (ReplayJob job = new ReplayJob(directory)

@@ -112,6 +112,7 @@ class ResolveIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldLetTheRestGoOnWhenAnOriginalIsGoneAndAnOperatorSaysRollback() throws Exception {
         try (KillablePair pair = pair("");

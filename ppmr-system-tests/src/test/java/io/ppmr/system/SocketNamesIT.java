@@ -215,6 +215,7 @@ class SocketNamesIT {
         requireTurns();
     }
 
+    @Tag("soak")
     @Test
     void shouldRefuseBeforeThePauseWhenAProcessHasASocketOfThatNameThere() throws Exception {
         Path turns = jobFolder.resolve("other-turns");
@@ -235,6 +236,7 @@ class SocketNamesIT {
         requireRefused("that folder is missing at the target");
     }
 
+    @Tag("soak")
     @Test
     void shouldLeaveOneNameInASharedFolderWhenItCommits() throws Exception {
         startJob(jobFolder.resolve("s"));
@@ -244,6 +246,7 @@ class SocketNamesIT {
         requireServed(nodes.b(), jobFolder.resolve("s"), "pid", "s", "turns");
     }
 
+    @Tag("soak")
     @Test
     void shouldHaveItsNameInASharedFolderWhenTheCopyIsRolledBack() throws Exception {
         startJob(jobFolder.resolve("s"));
