@@ -42,7 +42,9 @@ struct messages {
     };
     size_t length;
     struct nlmsghdr *last;
-    unsigned int asked;
+    /* The numbers of the first and of the last message that requests an answer. */
+    unsigned int first_asked;
+    unsigned int last_asked;
 };
 
 static void *append(struct messages *all, const void *bytes, size_t length)
@@ -60,15 +62,20 @@ static void *append(struct messages *all, const void *bytes, size_t length)
     return at;
 }
 
-/* Begins a message. Each one that requests an answer has the next number. */
+/* Begins a message. Each one that requests an answer has a number of its own. */
 static void begin(struct messages *all, uint16_t type, uint16_t flags, const void *header, size_t length)
 {
     all->last = NULL;
     struct nlmsghdr *message = append(all, NULL, NLMSG_HDRLEN);
     message->nlmsg_type = type;
     message->nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags);
-    if ((flags & NLM_F_ACK) != 0)
-        message->nlmsg_seq = ++all->asked;
+    if ((flags & NLM_F_ACK) != 0) {
+        static unsigned int number;
+        message->nlmsg_seq = ++number;
+        all->last_asked = number;
+        if (all->first_asked == 0)
+            all->first_asked = number;
+    }
     message->nlmsg_len = NLMSG_HDRLEN;
     all->last = message;
     append(all, header, length);
@@ -118,8 +125,8 @@ static int request(int fd, const struct messages *all)
     struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
     if (sendto(fd, all->bytes, all->length, 0, (struct sockaddr *)&kernel, sizeof kernel) < 0)
         return errno;
-    unsigned int answered = 0;
-    while (answered < all->asked) {
+    unsigned int wanted = all->last_asked - all->first_asked + 1;
+    while (wanted > 0) {
         ssize_t length = recv(fd, answer.bytes, sizeof answer.bytes, 0);
         if (length < 0 && errno == EINTR)
             continue;
@@ -130,9 +137,13 @@ static int request(int fd, const struct messages *all)
             if (one->nlmsg_type != NLMSG_ERROR || one->nlmsg_len < NLMSG_LENGTH(sizeof(struct nlmsgerr)))
                 continue;
             const struct nlmsgerr *outcome = NLMSG_DATA(one);
+            /* An error that names no message is about all of them: the kernel lacks what the first one is for. */
+            bool is_ours = one->nlmsg_seq >= all->first_asked && one->nlmsg_seq <= all->last_asked;
+            if (!is_ours && one->nlmsg_seq != 0)
+                continue;
             if (outcome->error != 0)
                 return -outcome->error;
-            answered++;
+            wanted -= is_ours ? 1 : 0;
         }
     }
     return 0;
@@ -178,10 +189,16 @@ static void with_chain(struct messages *all, const char *name, const char *inter
     text_attribute(all, NFTA_CHAIN_TYPE, "filter");
 }
 
-/* Makes the table again, in one transaction. Returns 0, or the number of the error. */
-static int make_table(int fd, const char *interface, bool leaving)
+/*
+ * Makes the table again, in one transaction. Returns 0, or the number of the error. It has a socket of its own: the kernel
+ * answers each message of a transaction that failed, and nobody reads the rest of these answers.
+ */
+static int make_table(const char *interface, bool leaving)
 {
     struct messages all = {.length = 0};
+    int fd = open_netlink(NETLINK_NETFILTER);
+    if (fd < 0)
+        return errno;
     of_transaction(&all, NFNL_MSG_BATCH_BEGIN);
     without_table(&all);
     of_nftables(&all, NFT_MSG_NEWTABLE, NLM_F_CREATE);
@@ -192,7 +209,9 @@ static int make_table(int fd, const char *interface, bool leaving)
     }
     with_chain(&all, "arrives", "lo", HOOK_INGRESS);
     of_transaction(&all, NFNL_MSG_BATCH_END);
-    return request(fd, &all);
+    int error = request(fd, &all);
+    close(fd);
+    return error;
 }
 
 static void set_flag(const char *interface, short flag, bool on)
@@ -211,13 +230,9 @@ static void set_flag(const char *interface, short flag, bool on)
 
 enum dropped drop_packets(const char *interface)
 {
-    int fd = open_netlink(NETLINK_NETFILTER);
-    if (fd < 0)
-        return DROPPED_NOTHING;
-    enum dropped dropped = make_table(fd, interface, true) == 0 ? DROPPED_ALL
-                           : make_table(fd, interface, false) == 0 ? DROPPED_INSIDE
-                                                                   : DROPPED_NOTHING;
-    close(fd);
+    enum dropped dropped = make_table(interface, true) == 0 ? DROPPED_ALL
+                           : make_table(interface, false) == 0 ? DROPPED_INSIDE
+                                                               : DROPPED_NOTHING;
     /* With ARP, the kernel would wait silently for the answer to its query. Without, it takes each neighbour as known. */
     if (dropped == DROPPED_ALL)
         set_flag(interface, IFF_NOARP, true);

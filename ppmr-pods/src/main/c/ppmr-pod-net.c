@@ -20,9 +20,11 @@
  *   ppmr-pod-net plug NETWORK INTERFACE CABLE BRIDGE ADDRESS...
  *                                            reverts that: the cable is up and a port of the bridge, packets pass, the
  *                                            addresses are announced once, and TCP_REPAIR is off
- *   ppmr-pod-net announce INTERFACE ADDRESS...
- *                                            announces, by ARP or neighbour advertisements, that this interface has the
- *                                            addresses. It sends three announcements after the interface has a carrier.
+ *   ppmr-pod-net announce NETWORK INTERFACE ADDRESS...
+ *                                            announces, by ARP or neighbour advertisements, that this interface of that
+ *                                            network has the addresses. It sends three announcements after the interface
+ *                                            has a carrier. No process is in that network meanwhile, so the pod may be
+ *                                            moved again.
  *
  * A process is found by its namespace, so no PID is taken on trust. pidfd_getfd(2), tcp(7), packet(7), RFC 5227, RFC
  * 4861.
@@ -429,12 +431,10 @@ static void query(const char *interface, long limit_ms, char **addresses, int co
     free(waits);
 }
 
-static void wait_for_cable(const char *interface)
+/* Waits with a socket of the network that the interface is in. */
+static void wait_for_cable(int fd, const char *interface)
 {
     struct ifreq flags;
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        die("a socket");
     long long end = now_ms() + CABLE_IN_MS;
     memset(&flags, 0, sizeof flags);
     snprintf(flags.ifr_name, sizeof flags.ifr_name, "%s", interface);
@@ -449,23 +449,15 @@ static void wait_for_cable(const char *interface)
         }
         sleep_ms(LOOK_MS);
     }
-    close(fd);
 }
 
-static void announce(const char *interface, char **addresses, int count, int times)
+static void send_announcements(const struct place *places, int count)
 {
-    struct place places[MAX_ANNOUNCED];
-    for (int i = 0; i < count; i++)
-        places[i] = open_place(interface, addresses[i]);
-    for (int i = 0; i < times; i++) {
-        if (i > 0)
-            sleep_ms(ANNOUNCEMENTS_APART_MS);
-        for (int one = 0; one < count; one++) {
-            if (places[one].six)
-                send_neighbour(&places[one], true);
-            else
-                request(&places[one], true);
-        }
+    for (int i = 0; i < count; i++) {
+        if (places[i].six)
+            send_neighbour(&places[i], true);
+        else
+            request(&places[i], true);
     }
 }
 
@@ -505,25 +497,58 @@ static unsigned long quiet(const char *network, const char *interface)
     return number;
 }
 
+/* Opens sockets in the pod's network for its addresses, and one more, which it returns. */
+static int open_places(int pod, const char *interface, char **addresses, struct place *places, int count)
+{
+    unsigned long own;
+    int here = open_namespace("/proc/self/ns/net", &own);
+    enter(pod);
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        die("a socket");
+    for (int i = 0; i < count; i++)
+        places[i] = open_place(interface, addresses[i]);
+    enter(here);
+    close(here);
+    return fd;
+}
+
 static void plug(const char *network, const char *interface, const char *cable, const char *bridge, char **addresses,
                  int count)
 {
+    struct place places[MAX_ANNOUNCED] = {0};
     unsigned long number;
     int pod = open_namespace(network, &number);
+    int fd = open_places(pod, interface, addresses, places, count);
     set_up(cable, bridge);
+    wait_for_cable(fd, interface);
     enter(pod);
-    wait_for_cable(interface);
     pass_packets(interface);
-    announce(interface, addresses, count, 1);
+    send_announcements(places, count);
     each_socket(number, mend, false);
+}
+
+static void announce(const char *network, const char *interface, char **addresses, int count)
+{
+    struct place places[MAX_ANNOUNCED] = {0};
+    unsigned long number;
+    int pod = open_namespace(network, &number);
+    int fd = open_places(pod, interface, addresses, places, count);
+    /* The file can be unmounted from here on: the pod may end. */
     close(pod);
+    wait_for_cable(fd, interface);
+    for (int i = 0; i < ANNOUNCEMENTS; i++) {
+        if (i > 0)
+            sleep_ms(ANNOUNCEMENTS_APART_MS);
+        send_announcements(places, count);
+    }
 }
 
 static _Noreturn void usage(void)
 {
     fprintf(stderr, "usage: ppmr-pod-net look|connections INODE | query INTERFACE MS ADDRESS..."
                     " | quiet NETWORK INTERFACE | unplug NETWORK INTERFACE CABLE"
-                    " | plug NETWORK INTERFACE CABLE BRIDGE ADDRESS... | announce INTERFACE ADDRESS...\n");
+                    " | plug NETWORK INTERFACE CABLE BRIDGE ADDRESS... | announce NETWORK INTERFACE ADDRESS...\n");
     exit(2);
 }
 
@@ -544,9 +569,8 @@ int main(int argc, char **argv)
         each_socket(number, mend, false);
     } else if (argc >= 7 && argc < 7 + MAX_ANNOUNCED && strcmp(command, "plug") == 0) {
         plug(argv[2], argv[3], argv[4], argv[5], argv + 6, argc - 6);
-    } else if (argc >= 4 && argc < 4 + MAX_ANNOUNCED && strcmp(command, "announce") == 0) {
-        wait_for_cable(argv[2]);
-        announce(argv[2], argv + 3, argc - 3, ANNOUNCEMENTS);
+    } else if (argc >= 5 && argc < 5 + MAX_ANNOUNCED && strcmp(command, "announce") == 0) {
+        announce(argv[2], argv[3], argv + 4, argc - 4);
     } else {
         usage();
     }

@@ -614,11 +614,7 @@ final class PodMoves implements RankSurroundings {
     @Override
     public void attach(String move) throws IOException {
         // Each syncs a record, which takes some tenths of a second while the images of a checkpoint are written.
-        List<PodRecord> moving = pods.moving(move);
-        ParallelWork.forEach("ppmr-pod-attach", moving, pod -> attach(move, pod));
-        // The pods may continue, and a switch that lost the first announcement receives others.
-        LogContext.thread(() -> moving.forEach(this::announceAgain), "ppmr-pod-announce")
-                .start();
+        ParallelWork.forEach("ppmr-pod-attach", pods.moving(move), pod -> attach(move, pod));
     }
 
     private void announceAgain(PodRecord pod) {
@@ -626,7 +622,7 @@ final class PodMoves implements RankSurroundings {
             if (processes.isAlive(pod.init())) {
                 runtime.announce(pod, networkOf(pod));
             }
-        } catch (IOException e) {
+        } catch (IOException | RuntimeException e) {
             LOG.info("pod {}: it was announced once only: {}", pod.fullName(), e.getMessage());
         }
     }
@@ -642,6 +638,8 @@ final class PodMoves implements RankSurroundings {
         PodRecord here = pod.settled();
         here.write(folder);
         pods.takeAwayWhenItEnds(here);
+        // The pod may continue meanwhile. A switch that lost the first announcement receives others.
+        LogContext.thread(() -> announceAgain(pod), "ppmr-pod-announce").start();
         LOG.info("pod {}: its cable is in, at {}", pod.fullName(), pod.address());
     }
 }

@@ -219,7 +219,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
 
     /** Announces the addresses three times: an announcement may be lost. */
     void announce(PodRecord pod, Path network) throws IOException {
-        List<String> words = Command.words("nsenter --net=%s -- %s announce %s", network, podNet, NETWORK_LINK);
+        List<String> words = Command.words("%s announce %s %s", podNet, network, NETWORK_LINK);
         words.addAll(pod.addresses().all());
         run(words);
     }

@@ -2,6 +2,7 @@ package io.ppmr.system;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.linux.Command;
 import io.ppmr.migration.RequestException;
 import io.ppmr.pods.PodStatus;
@@ -13,6 +14,7 @@ import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -33,6 +35,11 @@ final class MovingNode {
                 while [ -e "%1$s/hold-$1" ]; do echo $$ >"%1$s/waits-$1"; sleep 0.02; done
                 rm -f "%1$s/waits-$1"
             }""";
+
+    private static final Path POD_NET =
+            NativePrograms.fromSystemProperty().of("ppmr-pod-net").toAbsolutePath();
+    private static final Path WITHOUT_NFTABLES =
+            Path.of(System.getProperty("ppmr.home"), "ppmr-system-tests/target/native-test/without-nftables");
 
     private final BridgedNode node;
 
@@ -88,16 +95,17 @@ final class MovingNode {
      * From now on the tools that the services here call go through scripts, so that a test can have it {@link #hold}.
      */
     void useHeldTools() throws IOException, InterruptedException {
-        useHeldTool("ip", """
-                *" link set dev ppmr"*" down ") hold cable-out ;;
-                *" link delete dev ppmr"*) hold cut ;;
-                *" link set dev ppmr"*" master "*) hold cable-in ;;
-                """);
-        useHeldTool("nsenter", "*\" announce \"*) hold announce ;;\n");
+        useHeldTool("ip", "*\" link delete dev ppmr\"*) hold cut ;;\n");
+        // Behind the cable, and before the service knows of it.
+        useHeldTool(POD_NET.toString(), """
+                " unplug "*) hold cable-out ;;
+                " plug "*) hold cable-in; %s "$@" || exit; hold announce; exit 0 ;;
+                """.formatted(folder().resolve("real-ppmr-pod-net")));
     }
 
     /** @param cases of sh(1), by the words that it is called with */
-    private void useHeldTool(String name, String cases) throws IOException, InterruptedException {
+    private void useHeldTool(String tool, String cases) throws IOException, InterruptedException {
+        String name = Path.of(tool).getFileName().toString();
         Path real = folder().resolve("real-" + name);
         Path held = Files.writeString(
                 folder().resolve("held-" + name), """
@@ -113,9 +121,26 @@ final class MovingNode {
                 "-ec",
                 "tool=$(readlink -f \"$(command -v $1)\"); cp \"$tool\" $2; mount --bind $3 \"$tool\"",
                 "sh",
-                name,
+                tool,
                 real.toString(),
                 held.toString());
+    }
+
+    /** From now on the services here, and doctor, find a kernel without nf_tables. */
+    void hideNfTables() throws IOException, InterruptedException {
+        Path real = folder().resolve("real-ppmr-pod-net");
+        Files.copy(POD_NET, real, StandardCopyOption.COPY_ATTRIBUTES, StandardCopyOption.REPLACE_EXISTING);
+        Path instead = Files.writeString(
+                folder().resolve("pod-net-without-nftables"),
+                "#!/bin/sh\nexec " + WITHOUT_NFTABLES + " " + real + " \"$@\"\n");
+        Files.setPosixFilePermissions(instead, PosixFilePermissions.fromString("rwxr-xr-x"));
+        run("mount", "--bind", instead.toString(), POD_NET.toString());
+        run("sh", "-ec", "mount --bind /dev/null \"$(readlink -f \"$(command -v nft)\")\"");
+    }
+
+    void showNfTables() throws IOException, InterruptedException {
+        run("sh", "-ec", "umount \"$(readlink -f /usr/sbin/nft)\"");
+        run("umount", POD_NET.toString());
     }
 
     /** Has what the services here call wait at a step: dump, restore, cable-out, cut, cable-in, announce. */

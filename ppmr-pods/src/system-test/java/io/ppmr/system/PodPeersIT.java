@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.linux.Command;
 import io.ppmr.pods.PodStatus;
@@ -17,8 +16,6 @@ import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
-import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -274,17 +271,8 @@ class PodPeersIT {
     @Tag("soak")
     @Test
     void shouldBeMovedAllTheSameWhenNoKernelHasNfTables() throws Exception {
-        String nft = a.run("sh", "-c", "readlink -f $(command -v nft)").strip();
-        Path program = NativePrograms.fromSystemProperty().of("ppmr-pod-net");
-        Path copy = Files.copy(program, testbed.folder().resolve("ppmr-pod-net"), StandardCopyOption.COPY_ATTRIBUTES);
-        Path instead = Files.writeString(
-                testbed.folder().resolve("pod-net"),
-                "#!/bin/sh\nexec " + System.getProperty("ppmr.home")
-                        + "/ppmr-system-tests/target/native-test/without-nftables " + copy + " \"$@\"\n");
-        Files.setPosixFilePermissions(instead, PosixFilePermissions.fromString("rwxr-xr-x"));
         for (MovingNode node : List.of(a, b, c)) {
-            node.run("mount", "--bind", "/dev/null", nft);
-            node.run("mount", "--bind", instead.toString(), program.toString());
+            node.hideNfTables();
         }
         try {
             pair();
@@ -302,8 +290,7 @@ class PodPeersIT {
             assertTrue(doctor().contains("nftables cannot keep pods quiet"));
         } finally {
             for (MovingNode node : List.of(a, b, c)) {
-                node.run("umount", program.toString());
-                node.run("umount", nft);
+                node.showNfTables();
             }
         }
     }
