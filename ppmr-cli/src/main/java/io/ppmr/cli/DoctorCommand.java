@@ -40,6 +40,7 @@ import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.target.session.TransferSettings;
+import io.ppmr.transport.auth.Encryption;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
@@ -184,6 +185,7 @@ public final class DoctorCommand implements Callable<Integer> {
     private void check(Node node, String about, boolean withPeer) {
         List<Finding> own = new ArrayList<>(NodeCheck.findings(ROOT, node.wanted()));
         own.add(signal(node.triggered()));
+        node.key().map(key -> encryption(key.encryption())).ifPresent(own::add);
         add(about, own);
         node.ofParts().forEach((part, findings) -> add(part + " of " + about, findings));
         if (withPeer) {
@@ -291,6 +293,16 @@ public final class DoctorCommand implements Callable<Integer> {
                     ? Finding.fail("signal", String.valueOf(e.getMessage()), "")
                     : Finding.ok("signal", "_JAVA_SR_SIGNUM is not set, and no job is triggered by SIGUSR2");
         }
+    }
+
+    private static Finding encryption(Encryption configured) {
+        return configured == Encryption.CONTROL
+                ? Finding.ok("encryption", "control connections use TLS 1.3; the memory of jobs is not encrypted")
+                : Finding.warn(
+                        "encryption",
+                        "encryption is off: whoever is between two nodes can change what a migration does",
+                        "set encryption = \"control\" on all nodes, and restart the services when ppmr status shows"
+                                + " idle");
     }
 
     private void askPeer(Node node) {

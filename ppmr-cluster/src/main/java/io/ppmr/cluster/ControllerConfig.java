@@ -15,6 +15,7 @@ import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.linux.config.Key;
 import io.ppmr.linux.config.Section;
+import io.ppmr.transport.auth.Encryption;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -72,6 +73,14 @@ public record ControllerConfig(
                     doc = "the file with a second key, which only the controllers have, mode 0600 (ppmr keygen)",
                     example = "/etc/ppmr/controller-key")
             Path controllerKeyFile,
+
+            @Key(
+                    value = "control",
+                    doc = "the protection of connections between services, the same on all nodes. control: control"
+                            + " connections use TLS 1.3 with the shared key; chunks are not encrypted. off: nothing is"
+                            + " encrypted, as in releases before 0.3.0",
+                    example = "off")
+            Encryption encryption,
 
             EnsembleKeys ensemble,
 
@@ -252,7 +261,8 @@ public record ControllerConfig(
         if (ensemble.session().compareTo(ensemble.tick().multipliedBy(SESSION_TICKS)) < 0) {
             top.bad("session", "is shorter than two ticks, which ZooKeeper does not allow: lengthen it");
         }
-        PreSharedKey key = top.here("key_file", keys.keyFile(), PreSharedKey::load);
+        PreSharedKey key = top.here(
+                "key_file", keys.keyFile(), path -> PreSharedKey.load(path).with(keys.encryption()));
         PreSharedKey controllerKey = top.here("controller_key_file", keys.controllerKeyFile(), PreSharedKey::load);
         if (key != null && controllerKey != null && sameKey(key, controllerKey)) {
             top.bad(

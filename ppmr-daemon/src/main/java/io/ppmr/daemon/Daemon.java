@@ -99,7 +99,13 @@ final class Daemon {
         MeterRegistry meters = config.metrics().isPresent() ? MetricsEndpoint.registry() : new SimpleMeterRegistry();
         try (MetricsEndpoint shown = MetricsEndpoint.of(config.metrics(), meters);
                 Watchdog watchdog = new Watchdog(Supervisor.of(System.getenv()));
-                WarmUp warmUp = new WarmUp(role, node.workDirectory(), config.journal(), config.pool(), WarmUp.LIMIT);
+                WarmUp warmUp = new WarmUp(
+                        role,
+                        node.workDirectory(),
+                        config.journal(),
+                        config.pool(),
+                        WarmUp.LIMIT,
+                        config.keys().encryption());
                 Service service = opening.open(
                         meters,
                         new TransportChoice(

@@ -120,7 +120,8 @@ final class FaultRig implements AutoCloseable {
                 warm_up_migrations = 0
                 control_socket = "%1$s/%2$s.sock"
                 silence_limit = "4s"
-                """.formatted(directory, name);
+                encryption = "%3$s"
+                """.formatted(directory, name, shape.cable() ? "control" : "off");
         Path jobs = directory.resolve("job");
         String own = name.equals(SOURCE)
                 ? """

@@ -24,6 +24,7 @@ import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transport.TransportChoice;
+import io.ppmr.transport.auth.Encryption;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.Closeable;
@@ -59,6 +60,7 @@ final class Nodes implements AutoCloseable {
 
     private final Path directory;
     private final Deque<Closeable> services = new ArrayDeque<>();
+    private Encryption encryption = Encryption.CONTROL;
     private VersionRange versions = VersionRange.OF_THIS_RELEASE;
 
     Nodes(Path directory) throws IOException {
@@ -71,8 +73,13 @@ final class Nodes implements AutoCloseable {
         versions = new VersionRange(newest, oldest);
     }
 
+    /** Has services made from now on send control frames in the clear, so that a {@link Relay} can read them. */
+    void plain() {
+        encryption = Encryption.OFF;
+    }
+
     private PeerAuthenticator key() {
-        return new ReleaseKey(KEY, versions);
+        return new ReleaseKey(KEY.with(encryption), versions);
     }
 
     TargetService target(String name, Checkpointer... restores) throws IOException, InterruptedException {

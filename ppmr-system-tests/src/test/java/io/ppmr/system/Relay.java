@@ -28,8 +28,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The network in front of a target, under the control of a test. Every connection to the target, from a source or
- * another target, passes through it. It reads the frames of control connections as they pass, because the handshake is
- * not encrypted. So it can stop all traffic at a message of a kind, while that is on its way. Then the message and all
+ * another target, passes through it. It reads the frames of control connections as they pass, where these are not
+ * encrypted. So it can stop all traffic at a message of a kind, while that is on its way. Then the message and all
  * other traffic may continue, or is lost. A cut resets nothing. Sent bytes are discarded, on new connections, too.
  *
  * <p>It is safe for any thread. Its owner closes it. Until then it has a thread for each direction of each connection.
@@ -37,6 +37,7 @@ import org.slf4j.LoggerFactory;
 final class Relay implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(Relay.class);
     private static final int HELLO_BYTES = 56;
+    private static final byte TLS_HANDSHAKE = 0x16;
     private static final int KIND_OFFSET = 7;
     private static final int KIND_CONTROL = 1;
     private static final int PROOF_BYTES = 32;
@@ -281,7 +282,13 @@ final class Relay implements AutoCloseable {
             DataInputStream in = new DataInputStream(from);
             OutputStream out = to.getOutputStream();
             byte[] hello = new byte[HELLO_BYTES];
-            in.readFully(hello);
+            in.readFully(hello, 0, 1);
+            if (hello[0] == TLS_HANDSHAKE) {
+                forward(out, hello, 1, null, true);
+                rest(in, out);
+                return;
+            }
+            in.readFully(hello, 1, HELLO_BYTES - 1);
             forward(out, hello, hello.length, null, true);
             byte[] proof = new byte[proofBytes];
             in.readFully(proof, 0, PROOF_BYTES);
@@ -293,10 +300,14 @@ final class Relay implements AutoCloseable {
             if (hello[KIND_OFFSET] == KIND_CONTROL) {
                 frames(in, out);
             } else {
-                byte[] bytes = new byte[BUFFER_BYTES];
-                for (int n = in.read(bytes); n >= 0; n = in.read(bytes)) {
-                    forward(out, bytes, n, null, true);
-                }
+                rest(in, out);
+            }
+        }
+
+        private void rest(InputStream in, OutputStream out) throws IOException {
+            byte[] bytes = new byte[BUFFER_BYTES];
+            for (int n = in.read(bytes); n >= 0; n = in.read(bytes)) {
+                forward(out, bytes, n, null, true);
             }
         }
 

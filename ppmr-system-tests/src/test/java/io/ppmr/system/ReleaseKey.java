@@ -1,6 +1,8 @@
 package io.ppmr.system;
 
 import io.ppmr.protocol.data.VersionRange;
+import io.ppmr.transport.auth.Encryption;
+import io.ppmr.transport.auth.ImportedKey;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.auth.PreSharedKey;
 
@@ -14,6 +16,16 @@ record ReleaseKey(PreSharedKey key, VersionRange versions) implements PeerAuthen
     @Override
     public byte[] prove(Role role, byte[] transcript) {
         return key.prove(role, transcript);
+    }
+
+    @Override
+    public Encryption encryption() {
+        return key.encryption();
+    }
+
+    @Override
+    public ImportedKey imported() {
+        return key.imported();
     }
 
     @Override

@@ -24,6 +24,7 @@ import io.ppmr.migration.target.TargetSettings.RestoreTools;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.TransportChoice;
+import io.ppmr.transport.auth.Encryption;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -60,6 +61,7 @@ public final class ServicePair implements AutoCloseable {
         private Duration rateTime = SourceSettings.USUAL_RATE_TIME;
         private JobFiles files = JobFiles.USUAL;
         private PreSharedKey sourceKey = KEY;
+        private PreSharedKey targetKey = KEY;
         private long stagingBytes = 64 << 20;
         private Duration stallLimit = Duration.ofSeconds(20);
         private Duration discardDeadline = Duration.ofMinutes(5);
@@ -77,6 +79,7 @@ public final class ServicePair implements AutoCloseable {
             pool = other.pool;
             sourcePool = other.sourcePool;
             sourceKey = other.sourceKey;
+            targetKey = other.targetKey;
             stagingBytes = other.stagingBytes;
             stallLimit = other.stallLimit;
             discardDeadline = other.discardDeadline;
@@ -114,6 +117,14 @@ public final class ServicePair implements AutoCloseable {
 
         Options sourceKey(PreSharedKey key) {
             return changed(next -> next.sourceKey = key);
+        }
+
+        /** Both ends protect their connections so. */
+        Options encryption(Encryption encryption) {
+            return changed(next -> {
+                next.sourceKey = next.sourceKey.with(encryption);
+                next.targetKey = next.targetKey.with(encryption);
+            });
         }
 
         /** Retained images may use this amount of memory. */
@@ -205,7 +216,7 @@ public final class ServicePair implements AutoCloseable {
                         directory.resolve("target-journal"),
                         options.pool,
                         new TransferSettings(Path.of("/dev/shm"), options.stagingBytes, 16 << 20, options.stallLimit),
-                        KEY,
+                        options.targetKey,
                         new RestoreTools(options.restores, options.trustedUsers),
                         new TargetRules(Duration.ofMinutes(5), options.rootJobs, options.unknownUsers, 2, List.of()),
                         Optional.empty(),

@@ -178,6 +178,7 @@ class WithinIT {
 
     private void goesOnWhenItFailsAt(List<Integer> steps, Break cause) throws Exception {
         try (Nodes nodes = new Nodes(directory)) {
+            nodes.plain();
             TargetService target = nodes.target("target", checkpointer("restart", true));
             try (Relay relay = new Relay(target.address().getPort())) {
                 SourceService source = nodes.source(

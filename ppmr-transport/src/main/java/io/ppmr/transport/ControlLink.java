@@ -7,6 +7,7 @@ import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.ValueFrame;
+import io.ppmr.transport.auth.PeerConnection;
 import java.io.IOException;
 import java.net.SocketAddress;
 import java.nio.ByteBuffer;
@@ -116,13 +117,19 @@ public final class ControlLink implements AutoCloseable {
      * @param attempt the attempt of its frames, or {@link #OF_FIRST_FRAME}; frames of other attempts are refused
      * @param silenceLimitNs the time without a received byte after which the link is lost
      */
-    public ControlLink(SocketChannel channel, ProtocolVersion version, int attempt, long silenceLimitNs)
+    public ControlLink(PeerConnection channel, ProtocolVersion version, int attempt, long silenceLimitNs)
             throws IOException {
         this(channel, version, attempt, silenceLimitNs, BootClock::nowNs);
     }
 
+    /** Takes over a connected channel without encryption. */
+    public ControlLink(SocketChannel channel, ProtocolVersion version, int attempt, long silenceLimitNs)
+            throws IOException {
+        this(new PeerConnection(channel), version, attempt, silenceLimitNs);
+    }
+
     /** @param clockNs the clock for the silence limit, which includes the time of a suspended machine */
-    ControlLink(SocketChannel channel, ProtocolVersion version, int attempt, long silenceLimitNs, LongSupplier clockNs)
+    ControlLink(PeerConnection channel, ProtocolVersion version, int attempt, long silenceLimitNs, LongSupplier clockNs)
             throws IOException {
         this(
                 channel,
@@ -136,7 +143,7 @@ public final class ControlLink implements AutoCloseable {
     }
 
     private ControlLink(
-            SocketChannel channel,
+            PeerConnection channel,
             ProtocolVersion version,
             int attempt,
             long silenceLimitNs,
@@ -162,7 +169,7 @@ public final class ControlLink implements AutoCloseable {
      * {@link #sendFromAgent}, and only its thread uses the link.
      */
     public static ControlLink forQuestions(
-            SocketChannel channel, ProtocolVersion version, int attempt, long silenceLimitNs) throws IOException {
+            PeerConnection channel, ProtocolVersion version, int attempt, long silenceLimitNs) throws IOException {
         return new ControlLink(
                 channel, version, attempt, silenceLimitNs, BootClock::nowNs, QUESTION_BUFFER_BYTES, null);
     }
@@ -251,7 +258,7 @@ public final class ControlLink implements AutoCloseable {
     }
 
     /** Takes over a connection on which source and target proved that they belong to this session. Does not block. */
-    public void offer(SocketChannel connected) {
+    public void offer(PeerConnection connected) {
         connection.offer(connected);
     }
 
@@ -427,7 +434,7 @@ public final class ControlLink implements AutoCloseable {
     public void idle(long atMostMs) throws IOException {
         sleeping.set(true);
         // While unsent bytes wait for the socket, frames behind them wait too, and the socket ends the sleep.
-        if (!out.hasUnsent() && !outIsFull && hasWaiting()) {
+        if (!connection.hasUnsent() && !outIsFull && hasWaiting()) {
             sleeping.set(false);
             return;
         }
@@ -438,7 +445,9 @@ public final class ControlLink implements AutoCloseable {
     /** Sends remaining frames, for at most {@code atMostMs}. The agent calls this before it ends. */
     public void drain(long atMostMs) throws IOException {
         long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(atMostMs);
-        while (System.nanoTime() - deadlineNs < 0 && connection.isConnected() && (out.hasUnsent() || hasWaiting())) {
+        while (System.nanoTime() - deadlineNs < 0
+                && connection.isConnected()
+                && (connection.hasUnsent() || hasWaiting())) {
             collectFrames();
             if (transmit() == 0) {
                 connection.sleep(1);
@@ -564,7 +573,7 @@ public final class ControlLink implements AutoCloseable {
     }
 
     private void keepAlive() {
-        boolean isDue = System.nanoTime() - lastSentNs > HEARTBEAT_NS && !out.hasUnsent();
+        boolean isDue = System.nanoTime() - lastSentNs > HEARTBEAT_NS && !connection.hasUnsent();
         boolean isMuch = connection.received() - acknowledgedBytes >= acknowledgeBytes;
         if (attempt != OF_FIRST_FRAME && (isDue || isMuch) && out.hasSpaceForAcknowledgement(ValueFrame.LENGTH_BYTES)) {
             acknowledgedBytes = connection.received();

@@ -4,13 +4,13 @@ import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ValueFrame;
+import io.ppmr.transport.auth.PeerConnection;
 import java.io.EOFException;
 import java.io.IOException;
 import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
-import java.nio.channels.SocketChannel;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
@@ -40,13 +40,13 @@ final class ResumableConnection implements AutoCloseable {
     private final Outbox out;
     private final Selector selector;
     /** Connected and authenticated, but not processed yet. */
-    private final Queue<SocketChannel> offered = new ConcurrentLinkedQueue<>();
+    private final Queue<PeerConnection> offered = new ConcurrentLinkedQueue<>();
     /** New connections whose RESUME frame did not arrive yet. Null entries are free. */
     private final NewConnection[] candidates = new NewConnection[MAX_CANDIDATES];
 
     private final ValueFrame resume = new ValueFrame();
     /** The link's current connection; null if there is none. */
-    private SocketChannel channel;
+    private PeerConnection channel;
 
     private SelectionKey key;
     private int generation;
@@ -60,15 +60,15 @@ final class ResumableConnection implements AutoCloseable {
 
     /** A new connection that waits for the peer's RESUME frame. */
     private record NewConnection(
-            SocketChannel channel, SelectionKey key, int generation, ByteBuffer bytes, long dueNs) {}
+            PeerConnection channel, SelectionKey key, int generation, ByteBuffer bytes, long dueNs) {}
 
-    ResumableConnection(SocketChannel channel, Outbox out) throws IOException {
+    ResumableConnection(PeerConnection channel, Outbox out) throws IOException {
         this.channel = channel;
         this.out = out;
-        peer = String.valueOf(channel.getRemoteAddress());
-        channel.configureBlocking(false);
+        peer = String.valueOf(channel.channel().getRemoteAddress());
+        channel.channel().configureBlocking(false);
         selector = Selector.open();
-        key = channel.register(selector, SelectionKey.OP_READ);
+        key = channel.channel().register(selector, SelectionKey.OP_READ);
     }
 
     String peer() {
@@ -82,6 +82,11 @@ final class ResumableConnection implements AutoCloseable {
 
     boolean isConnected() {
         return channel != null;
+    }
+
+    /** Returns true if bytes of the link, or encrypted ones, wait for the socket. */
+    boolean hasUnsent() {
+        return out.hasUnsent() || (channel != null && channel.hasUnsent());
     }
 
     // ---- any thread -------------------------------------------------------------------------------------------
@@ -99,7 +104,7 @@ final class ResumableConnection implements AutoCloseable {
     }
 
     /** Takes over a connected channel on which both ends proved the session. */
-    void offer(SocketChannel connected) {
+    void offer(PeerConnection connected) {
         offered.add(connected);
         selector.wakeup();
         if (closed) {
@@ -144,7 +149,7 @@ final class ResumableConnection implements AutoCloseable {
 
     /** Writes outgoing bytes, as far as the socket accepts them. */
     int write() throws IOException {
-        if (channel == null || !out.hasUnsent()) {
+        if (channel == null || !hasUnsent()) {
             return 0;
         }
         try {
@@ -160,13 +165,18 @@ final class ResumableConnection implements AutoCloseable {
     /** Sleeps until the socket is ready, {@link #wakeup} is called, or the time is over. */
     void sleep(long atMostMs) throws IOException {
         updateInterest();
-        selector.select(atMostMs);
+        if (channel != null && channel.hasReceived()) {
+            // Bytes that were decrypted and not read yet do not make the socket ready.
+            selector.selectNow();
+        } else {
+            selector.select(atMostMs);
+        }
         selector.selectedKeys().clear();
     }
 
     private void updateInterest() {
         if (channel != null) {
-            int interest = out.hasUnsent() ? SelectionKey.OP_READ | SelectionKey.OP_WRITE : SelectionKey.OP_READ;
+            int interest = hasUnsent() ? SelectionKey.OP_READ | SelectionKey.OP_WRITE : SelectionKey.OP_READ;
             if (key.interestOps() != interest) {
                 key.interestOps(interest);
             }
@@ -203,7 +213,7 @@ final class ResumableConnection implements AutoCloseable {
             return false;
         }
         boolean resumed = false;
-        for (SocketChannel next = offered.poll(); next != null; next = offered.poll()) {
+        for (PeerConnection next = offered.poll(); next != null; next = offered.poll()) {
             addCandidate(next, attempt, nowNs);
         }
         for (int i = 0; i < candidates.length; i++) {
@@ -247,9 +257,9 @@ final class ResumableConnection implements AutoCloseable {
     /**
      * Registers a new connection. At the source it replaces the previous connection, which no longer delivers bytes.
      */
-    private void addCandidate(SocketChannel next, int attempt, long nowNs) {
+    private void addCandidate(PeerConnection next, int attempt, long nowNs) {
         try {
-            next.configureBlocking(false);
+            next.channel().configureBlocking(false);
             int slot = 0;
             int itsGeneration = 0;
             if (reconnector != null) {
@@ -266,7 +276,7 @@ final class ResumableConnection implements AutoCloseable {
                 }
             }
             reset(slot);
-            SelectionKey itsKey = next.register(selector, SelectionKey.OP_READ);
+            SelectionKey itsKey = next.channel().register(selector, SelectionKey.OP_READ);
             candidates[slot] = new NewConnection(
                     next, itsKey, itsGeneration, ByteBuffer.allocate(RESUME_BYTES), nowNs + FIRST_FRAME_NS);
             if (reconnector != null) {
@@ -282,7 +292,7 @@ final class ResumableConnection implements AutoCloseable {
     }
 
     /** Sends the RESUME frame with the number of received bytes. */
-    private void sendResume(SocketChannel on, int attempt, int itsGeneration) throws IOException {
+    private void sendResume(PeerConnection on, int attempt, int itsGeneration) throws IOException {
         ByteBuffer bytes = ByteBuffer.allocate(RESUME_BYTES);
         ValueFrame.encode(new UnsafeBuffer(bytes), 0, FrameType.RESUME, attempt, itsGeneration, received);
         // The send buffer of a new connection has space for these few bytes.
@@ -342,13 +352,13 @@ final class ResumableConnection implements AutoCloseable {
         generation = itsGeneration;
         int retransmitted = out.resumeFrom(position);
         if (reconnector != null) {
-            reconnector.resumedOn(channel.getRemoteAddress());
+            reconnector.resumedOn(channel.channel().getRemoteAddress());
         }
         LOG.info(
                 "control connection to {} resumed via {} to {}; retransmitting {} bytes",
                 peer,
-                channel.getLocalAddress(),
-                channel.getRemoteAddress(),
+                channel.channel().getLocalAddress(),
+                channel.channel().getRemoteAddress(),
                 retransmitted);
     }
 
@@ -361,10 +371,10 @@ final class ResumableConnection implements AutoCloseable {
     }
 
     /** Closes a connection by a reset, so that its peer sees a failure and not an orderly end. */
-    private void reset(SocketChannel old, SelectionKey itsKey) {
+    private void reset(PeerConnection old, SelectionKey itsKey) {
         itsKey.cancel();
         try {
-            old.setOption(StandardSocketOptions.SO_LINGER, 0);
+            old.channel().setOption(StandardSocketOptions.SO_LINGER, 0);
             selector.selectNow();
         } catch (IOException e) {
             LOG.debug("ending a connection to {}: {}", peer, e.toString());
@@ -374,12 +384,12 @@ final class ResumableConnection implements AutoCloseable {
     }
 
     private void closeOffered() {
-        for (SocketChannel next = offered.poll(); next != null; next = offered.poll()) {
+        for (PeerConnection next = offered.poll(); next != null; next = offered.poll()) {
             close(next);
         }
     }
 
-    private void close(SocketChannel old) {
+    private void close(PeerConnection old) {
         try {
             old.close();
         } catch (IOException e) {
@@ -418,7 +428,7 @@ final class ResumableConnection implements AutoCloseable {
     /**
      * If a received frame is unread, a plain close would send a reset, which the peer does not take for an orderly end.
      */
-    private void closeOrderly(SocketChannel old) {
+    private void closeOrderly(PeerConnection old) {
         try {
             old.shutdownOutput();
         } catch (IOException e) {

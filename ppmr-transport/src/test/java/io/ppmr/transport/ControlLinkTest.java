@@ -16,6 +16,7 @@ import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.transport.LinkRunner.Taken;
+import io.ppmr.transport.auth.PeerConnection;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -176,7 +177,8 @@ class ControlLinkTest {
     @Test
     void shouldBeLostWhenTheMachineWasSuspendedForLongerThanTheSilenceLimit() throws Exception {
         AtomicLong clockNs = new AtomicLong(MINUTE_NS);
-        try (ControlLink link = new ControlLink(pair.far(), ProtocolVersion.NEWEST, ATTEMPT, MINUTE_NS, clockNs::get)) {
+        try (ControlLink link = new ControlLink(
+                new PeerConnection(pair.far()), ProtocolVersion.NEWEST, ATTEMPT, MINUTE_NS, clockNs::get)) {
             FrameHandler nothing = (type, buffer, offset, lengthBytes) -> {};
             assertEquals(0, link.doWork(nothing));
             clockNs.addAndGet(MINUTE_NS);

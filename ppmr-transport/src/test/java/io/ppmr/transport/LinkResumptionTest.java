@@ -9,6 +9,7 @@ import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.transport.LinkRunner.Taken;
+import io.ppmr.transport.auth.PeerConnection;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.listen.PeerListener;
@@ -22,7 +23,6 @@ import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
-import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -70,7 +70,7 @@ class LinkResumptionTest {
 
     @BeforeEach
     void listen() throws IOException {
-        listener = new PeerListener(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), KEY, this::serve);
+        listener = new PeerListener(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), key(), this::serve);
         one = new Cable(listener.address());
         other = new Cable(listener.address());
     }
@@ -86,7 +86,11 @@ class LinkResumptionTest {
         listener.close();
     }
 
-    private void serve(SocketChannel channel, SessionId session, ProtocolVersion version) throws IOException {
+    PreSharedKey key() {
+        return KEY;
+    }
+
+    private void serve(PeerConnection channel, SessionId session, ProtocolVersion version) throws IOException {
         ControlLink link = new ControlLink(channel, version, ATTEMPT, targetSilence.toNanos());
         link.allowResumption(true);
         listener.replaceControl(session, link::offer);
@@ -101,7 +105,7 @@ class LinkResumptionTest {
     }
 
     private Connector by(Cable cable) throws IOException {
-        return new Connector(cable.address(), KEY, CONNECT);
+        return new Connector(cable.address(), key(), CONNECT);
     }
 
     private void connect(Duration sourceSilence) throws Exception {
@@ -212,8 +216,12 @@ class LinkResumptionTest {
         FrameHandler none = (type, buffer, offset, lengthBytes) -> {};
         try (Loopback pair = Loopback.open();
                 Selector comes = Selector.open();
-                ControlLink link =
-                        new ControlLink(pair.far(), ProtocolVersion.NEWEST, ATTEMPT, LONG.toNanos(), clockNs::get)) {
+                ControlLink link = new ControlLink(
+                        new PeerConnection(pair.far()),
+                        ProtocolVersion.NEWEST,
+                        ATTEMPT,
+                        LONG.toNanos(),
+                        clockNs::get)) {
             link.setReconnector(counting(begun));
             link.doWork(none);
             clockNs.addAndGet(PAUSE.toNanos());
@@ -269,7 +277,7 @@ class LinkResumptionTest {
     @Test
     void shouldEndAfterTheSilenceLimitHoweverOftenItIsConnected() throws Exception {
         connect(Duration.ofSeconds(4));
-        List<SocketChannel> taken = new ArrayList<>();
+        List<PeerConnection> taken = new ArrayList<>();
         listener.replaceControl(control.session(), channel -> {
             synchronized (taken) {
                 taken.add(channel);
@@ -302,7 +310,7 @@ class LinkResumptionTest {
     void shouldEndSoonWhenTheTargetDoesNotKnowTheSession() throws Exception {
         connect(LONG);
         over.complete(null);
-        Loopback.until("the session ended", () -> listener.version(control.session()) == null);
+        Loopback.until("the session ended", () -> listener.keys(control.session()) == null);
         if (source.failure() == null) {
             one.reset();
         }
@@ -329,12 +337,12 @@ class LinkResumptionTest {
     }
 
     private void refused(ByteBuffer word) throws Exception {
-        SocketChannel stale = by(other).resumeControl(control);
+        PeerConnection stale = by(other).resumeControl(control.keys());
         stale.write(word);
-        stale.socket().setSoTimeout(20_000);
+        stale.channel().socket().setSoTimeout(20_000);
         int read;
         try {
-            read = stale.socket().getInputStream().read();
+            read = stale.channel().socket().getInputStream().read();
         } catch (java.net.SocketException e) {
             read = -1;
         }
@@ -381,7 +389,7 @@ class LinkResumptionTest {
         target.get().stop();
         Loopback pair = Loopback.open();
         pair.near().setOption(StandardSocketOptions.SO_LINGER, 0);
-        ended.offer(pair.far());
+        ended.offer(new PeerConnection(pair.far()));
         assertTrue(!pair.far().isOpen(), "it is closed");
         pair.close();
     }

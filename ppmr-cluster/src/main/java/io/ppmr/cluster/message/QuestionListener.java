@@ -6,11 +6,11 @@ import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.auth.PeerAuthenticator;
+import io.ppmr.transport.auth.PeerConnection;
 import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.listen.PeerListener;
 import java.io.IOException;
 import java.net.InetSocketAddress;
-import java.nio.channels.SocketChannel;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
@@ -56,7 +56,7 @@ public final class QuestionListener implements AutoCloseable {
         return listener.responds(limit.toNanos());
     }
 
-    private void serve(SocketChannel channel, SessionId session, ProtocolVersion version)
+    private void serve(PeerConnection channel, SessionId session, ProtocolVersion version)
             throws IOException, InterruptedException {
         ControlLink link =
                 ControlLink.forQuestions(channel, version, ControlLink.OF_FIRST_FRAME, SILENCE_LIMIT.toNanos());

@@ -90,7 +90,8 @@ public record ServiceConfig(
                 top.values().controlSocket(),
                 pool(pool),
                 pool.values().chunk().isEmpty(),
-                top.here("key_file", keys.keyFile(), PreSharedKey::load),
+                top.here("key_file", keys.keyFile(), path -> PreSharedKey.load(path)
+                        .with(keys.encryption())),
                 List.copyOf(rails),
                 access(top, keys.control()),
                 metrics(file.section(MetricsKeys.class)),

@@ -6,6 +6,7 @@ import io.ppmr.linux.config.Key;
 import io.ppmr.linux.config.Section;
 import io.ppmr.migration.node.NodeSettings;
 import io.ppmr.transport.TransportChoice;
+import io.ppmr.transport.auth.Encryption;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -24,6 +25,14 @@ public record ServiceKeys(
 
         @Key(doc = "the file with the shared key of all nodes, mode 0600 (ppmr keygen)", example = "/etc/ppmr/key")
         Path keyFile,
+
+        @Key(
+                value = "control",
+                doc = "the protection of connections between services, the same on all nodes. control: control"
+                        + " connections use TLS 1.3 with the shared key; chunks are not encrypted. off: nothing is"
+                        + " encrypted, as in releases before 0.3.0",
+                example = "off")
+        Encryption encryption,
 
         TransportKeys transport,
 

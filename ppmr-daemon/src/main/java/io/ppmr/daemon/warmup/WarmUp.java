@@ -32,6 +32,7 @@ import io.ppmr.migration.target.TargetSettings.RestoreTools;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.TransactionJournal;
+import io.ppmr.transport.auth.Encryption;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -99,6 +100,7 @@ public final class WarmUp implements AutoCloseable {
     private final int chunkBytes;
     private final Duration limit;
     private final AtomicInteger moved = new AtomicInteger();
+    private final Encryption encryption;
     private FutureTask<Void> task;
     private volatile Cancellation cancellation = new Cancellation();
     private volatile boolean over;
@@ -111,6 +113,18 @@ public final class WarmUp implements AutoCloseable {
      * @param limit the time limit for all migrations
      */
     public WarmUp(String service, Path workDirectory, Path journal, PoolGeometry pool, Duration limit) {
+        this(service, workDirectory, journal, pool, limit, Encryption.CONTROL);
+    }
+
+    /** @param encryption of the service's connections, whose code is warmed up */
+    public WarmUp(
+            String service,
+            Path workDirectory,
+            Path journal,
+            PoolGeometry pool,
+            Duration limit,
+            Encryption encryption) {
+        this.encryption = encryption;
         this.journal = journal;
         this.folder = folder(service, workDirectory);
         this.chunkBytes = pool.chunkBytes();
@@ -213,7 +227,7 @@ public final class WarmUp implements AutoCloseable {
             return null;
         }
         Folders.create(folder, Folders.PRIVATE);
-        PreSharedKey key = key();
+        PreSharedKey key = key().with(encryption);
         Checkpointer copier = CheckpointerSettings.CommandTool.streamed(CHECKPOINT, RESTART)
                 .createDirect("command", NativePrograms.fromSystemProperty());
         PoolGeometry pool = new PoolGeometry(chunkBytes, CHUNKS);

@@ -221,6 +221,12 @@ final class SourceSession {
                 control.version(),
                 attempt,
                 settings.node().silenceLimit().toNanos());
+        LOG.info(
+                "control connection to target {}: {}",
+                leg().target(),
+                control.channel().isEncrypted()
+                        ? "encrypted by TLS 1.3"
+                        : "not encrypted, because encryption is \"off\" at both ends");
         String unused = settings.authenticator().versions().unusedWith(control.version());
         if (!unused.isEmpty()) {
             LOG.info(
@@ -231,8 +237,8 @@ final class SourceSession {
                     settings.authenticator().versions(),
                     unused);
         }
-        TcpTransport tcp = new TcpTransport(deadline ->
-                connector.data(control.session(), settings.connecting().connections()));
+        TcpTransport tcp = new TcpTransport(
+                deadline -> connector.data(control.keys(), settings.connecting().connections()));
         TransportChoice.Proposal transport = service.transports()
                 .propose(connector.target(), tcp, settings.connecting().connectDeadline());
         end = new SourceEnd(service.images().claims(), this::onMessage);
@@ -330,7 +336,7 @@ final class SourceSession {
                 service.images().pool(),
                 settings.authenticator(),
                 settings.connecting().connectDeadline(),
-                control.session(),
+                control.keys(),
                 attempt,
                 settings.connecting().connections(),
                 service.transports().direct());

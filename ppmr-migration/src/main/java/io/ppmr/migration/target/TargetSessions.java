@@ -35,12 +35,12 @@ import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
 import io.ppmr.transport.Transport;
 import io.ppmr.transport.TransportChoice;
+import io.ppmr.transport.auth.PeerConnection;
 import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.listen.PeerListener;
 import io.ppmr.transport.tcp.RailPeer;
 import io.ppmr.transport.tcp.TcpTransport;
 import java.io.IOException;
-import java.nio.channels.SocketChannel;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
@@ -130,7 +130,7 @@ final class TargetSessions {
      * @param events the events on it
      */
     private record Connection(
-            SocketChannel channel,
+            PeerConnection channel,
             SessionId session,
             ControlLink link,
             SessionAgent agent,
@@ -308,7 +308,7 @@ final class TargetSessions {
     }
 
     /** Serves one control connection to its end, on the connection's thread. */
-    void serve(SocketChannel channel, SessionId session, ProtocolVersion version)
+    void serve(PeerConnection channel, SessionId session, ProtocolVersion version)
             throws IOException, InterruptedException {
         ControlLink link = new ControlLink(
                 channel,
@@ -579,7 +579,7 @@ final class TargetSessions {
                             tcp,
                             railPorts(from, buffers),
                             buffers.pool(),
-                            from.channel(),
+                            from.channel().channel(),
                             from.link(),
                             from.events().waiting());
         } catch (IOException e) {

@@ -1,12 +1,15 @@
 package io.ppmr.transport.auth;
 
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
 import io.ppmr.fuzz.Fuzz;
 import io.ppmr.fuzz.FuzzPlan;
 import io.ppmr.fuzz.Mutator;
 import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.VersionRange;
 import io.ppmr.transport.PlayedChannel;
-import io.ppmr.transport.auth.PeerAuthenticator.Role;
+import io.ppmr.transport.auth.ConnectionProof.Role;
+import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -14,6 +17,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.bouncycastle.tls.TlsClientProtocol;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -23,16 +27,19 @@ import org.junit.jupiter.api.Timeout;
  * the peer's bytes, with ones where a byte of a right proof is changed.
  */
 class HandshakeFuzzTest {
-    private static final PreSharedKey KEY =
-            new PreSharedKey("a key that only this test knows, 32 b".getBytes(StandardCharsets.UTF_8));
+    private static final PreSharedKey KEY = new PreSharedKey(
+                    "a key that only this test knows, 32 b".getBytes(StandardCharsets.UTF_8))
+            .with(Encryption.OFF);
     private static final SessionId SESSION = new SessionId(77, 78);
     private static final int OPENING = Handshake.OPENING_BYTES;
     private static final int CHALLENGE = OPENING + PeerAuthenticator.PROOF_BYTES;
 
     private static final TargetHandshake.Sessions SESSIONS = new TargetHandshake.Sessions() {
         @Override
-        public ProtocolVersion version(SessionId session) {
-            return session.equals(SESSION) ? ProtocolVersion.NEWEST : null;
+        public SessionKeys keys(SessionId session) {
+            return session.equals(SESSION)
+                    ? new SessionKeys(SESSION, ProtocolVersion.NEWEST, KEY, new byte[PeerAuthenticator.PROOF_BYTES])
+                    : null;
         }
 
         @Override
@@ -41,15 +48,15 @@ class HandshakeFuzzTest {
         }
 
         @Override
-        public void open(SessionId session, byte[] secret, ProtocolVersion version) {
-            if (session.equals(SessionId.NONE)) {
+        public void open(SessionKeys keys) {
+            if (keys.session().equals(SessionId.NONE)) {
                 throw new AssertionError("a session without a name");
             }
         }
 
         @Override
-        public byte[] secret(SessionId session) {
-            return session.equals(SESSION) ? new byte[PeerAuthenticator.PROOF_BYTES] : null;
+        public boolean mayResume(SessionId session) {
+            return session.equals(SESSION);
         }
     };
 
@@ -72,6 +79,15 @@ class HandshakeFuzzTest {
         byte[] valid = opening(ConnectionKind.CONTROL, SESSION, PeerAuthenticator.PROOF_BYTES + Integer.BYTES);
         return new Fuzz(FuzzPlan.HANDSHAKE_AT_THE_SOURCE, new Mutator(List.of(valid), 256), List.of(IOException.class))
                 .allocatesAtMost(32 * 1024, 8);
+    }
+
+    private static Fuzz tlsTarget() throws IOException {
+        TlsClientProtocol client = new TlsClientProtocol();
+        client.connect(new SourceTls(KEY.with(Encryption.CONTROL)));
+        byte[] hello = new byte[client.getAvailableOutputBytes()];
+        client.readOutput(hello, 0, hello.length);
+        return new Fuzz(FuzzPlan.TLS_AT_THE_TARGET, new Mutator(List.of(hello), 256), List.of(IOException.class))
+                .allocatesAtMost(512 * 1024, 64);
     }
 
     private static byte[] changed(byte[] proof, byte[] input, int at) {
@@ -137,6 +153,18 @@ class HandshakeFuzzTest {
         }
     }
 
+    /** A peer that proved nothing beyond its first message is not admitted, and is sent one answer at most. */
+    private static void connectByTls(byte[] input) throws Exception {
+        PlayedChannel channel = new PlayedChannel(() -> input, told -> new byte[0]);
+        TargetHandshake handshake = new TargetHandshake(channel, KEY.with(Encryption.CONTROL), SESSIONS);
+        try {
+            assertTrue(handshake.proceed().isEmpty(), "a peer without a Finished is admitted");
+            throw new AssertionError("more is awaited of a peer that has closed");
+        } catch (EOFException e) {
+            assertTrue(channel.toldBytes() < 1024, "a peer is told " + channel.toldBytes() + " bytes");
+        }
+    }
+
     private static void answer(byte[] input) throws Exception {
         byte[] none = new byte[0];
         PlayedChannel channel = new PlayedChannel(() -> none, told -> {
@@ -173,6 +201,18 @@ class HandshakeFuzzTest {
     @Test
     void shouldTakeOrRefuseByNameWhateverIsSaidToASource() throws Exception {
         source().inTheGate(HandshakeFuzzTest::answer);
+    }
+
+    @Test
+    void shouldRefuseByNameWhateverAStrangerSaysInTls() throws Exception {
+        tlsTarget().inTheGate(HandshakeFuzzTest::connectByTls);
+    }
+
+    @Tag("soak")
+    @Test
+    @Timeout(value = 30, unit = TimeUnit.MINUTES)
+    void shouldRefuseByNameForLongWhateverAStrangerSaysInTls() throws Exception {
+        tlsTarget().forLong(HandshakeFuzzTest::connectByTls);
     }
 
     @Tag("soak")

@@ -3,11 +3,9 @@ package io.ppmr.transport.auth;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.VersionRange;
-import io.ppmr.transport.auth.PeerAuthenticator.Role;
+import io.ppmr.transport.auth.ConnectionProof.Role;
 import java.io.IOException;
-import java.net.Socket;
 import java.net.SocketAddress;
-import java.net.SocketTimeoutException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.SocketChannel;
@@ -16,8 +14,8 @@ import java.security.SecureRandom;
 import java.util.List;
 
 /**
- * The first four messages of every connection, each of a fixed size, so that an unauthenticated peer can neither send
- * much nor wait long. The source begins, and the target sends its proof first:
+ * The first four messages of a connection that is not encrypted, each of a fixed size, so that an unauthenticated peer
+ * can neither send much nor wait long. The source begins, and the target sends its proof first:
  *
  * <pre>
  *  S to T  hello      magic u32 | versions 2 x u8 | mechanism u8 | kind u8 | session 16 | nonce 32       56 bytes
@@ -36,7 +34,7 @@ import java.util.List;
  * mode, until a deadline. {@link TargetHandshake} is the target's side.
  */
 public final class Handshake {
-    private static final int MAGIC = 0x724D5050; // "PPMr"
+    static final int MAGIC = 0x724D5050; // "PPMr"
     static final int OPENING_BYTES = 56;
     static final int NONCE_BYTES = 32;
     static final int WELCOME = 0;
@@ -49,18 +47,18 @@ public final class Handshake {
     private static final byte[] NO_SECRET = {};
 
     private final SocketChannel channel;
-    private final PeerAuthenticator authenticator;
-    private final long deadlineNs;
+    private final ConnectionProof authenticator;
+    private final HandshakeSocket socket;
     private byte[] opened;
     private ProtocolVersion version;
 
     /** The versions that the two ends of a connection sent. */
     record Versions(VersionRange source, VersionRange target) {}
 
-    public Handshake(SocketChannel channel, PeerAuthenticator authenticator, long deadlineNs) {
+    public Handshake(SocketChannel channel, ConnectionProof authenticator, long deadlineNs) {
         this.channel = channel;
         this.authenticator = authenticator;
-        this.deadlineNs = deadlineNs;
+        this.socket = new HandshakeSocket(channel, deadlineNs);
     }
 
     /**
@@ -76,11 +74,11 @@ public final class Handshake {
     /**
      * The source's side of a connection that takes the place of a session's control connection.
      *
-     * @param secret the session's, {@link #secret} of the handshake that has opened it
+     * @param first of the handshake that opened the session
      * @return the session
      */
-    public SessionId resumeAsSource(SessionId session, byte[] secret) throws IOException {
-        return asSource(ConnectionKind.CONTROL_RESUME, session, secret);
+    public SessionId resumeAsSource(SessionKeys first) throws IOException {
+        return asSource(ConnectionKind.CONTROL_RESUME, first.session(), first.resumption());
     }
 
     /** After the handshake: the version of the protocol that both ends agreed on. */
@@ -88,9 +86,9 @@ public final class Handshake {
         return version;
     }
 
-    /** After a control connection's handshake: the secret of the session that it has opened. */
-    public byte[] secret() {
-        return secret(authenticator, opened);
+    /** After a control connection's handshake: what both ends of the session that it opened have in common. */
+    public SessionKeys keys(PeerAuthenticator key, SessionId session) {
+        return new SessionKeys(session, version, key, secret(key, opened));
     }
 
     static byte[] secret(PeerAuthenticator authenticator, byte[] transcript) {
@@ -106,30 +104,33 @@ public final class Handshake {
 
     private SessionId asSource(ConnectionKind kind, SessionId session, byte[] secret) throws IOException {
         byte[] nonce = nonce();
-        write(opening(authenticator, kind.code(), session, nonce));
-        ByteBuffer challenge = read(OPENING_BYTES + PeerAuthenticator.PROOF_BYTES);
+        socket.write(opening(authenticator, kind.code(), session, nonce));
+        ByteBuffer challenge = read(OPENING_BYTES + ConnectionProof.PROOF_BYTES);
         VersionRange theirs = requireOpening(challenge, authenticator, channel.getRemoteAddress());
         // A peer without a common version may compute other proofs, so this comes first.
         ProtocolVersion agreed = authenticator.versions().agreedWith(theirs, channel.getRemoteAddress());
         challenge.get();
         SessionId assigned = new SessionId(challenge.getLong(), challenge.getLong());
         byte[] targetNonce = readBytes(challenge, NONCE_BYTES);
-        byte[] proof = readBytes(challenge, PeerAuthenticator.PROOF_BYTES);
+        byte[] proof = readBytes(challenge, ConnectionProof.PROOF_BYTES);
         byte[] transcript =
                 transcript(new Versions(authenticator.versions(), theirs), kind.code(), assigned, nonce, targetNonce);
         if (!authenticator.verify(Role.TARGET, transcript, proof)) {
             throw new IOException("target " + channel.getRemoteAddress()
                     + " does not have this node's key: put the same key file on both nodes");
         }
-        write(ByteBuffer.wrap(authenticator.prove(Role.SOURCE, joined(transcript, secret))));
+        socket.write(ByteBuffer.wrap(authenticator.prove(Role.SOURCE, joined(transcript, secret))));
         int verdict = read(Integer.BYTES).getInt();
-        if (verdict != WELCOME) {
-            throw new RefusedException(
-                    "target " + channel.getRemoteAddress() + " refuses the connection: " + reason(verdict));
-        }
+        requireWelcome(verdict, channel.getRemoteAddress());
         opened = transcript;
         version = agreed;
         return assigned;
+    }
+
+    static void requireWelcome(int verdict, SocketAddress target) throws RefusedException {
+        if (verdict != WELCOME) {
+            throw new RefusedException("target " + target + " refuses the connection: " + reason(verdict));
+        }
     }
 
     private static String reason(int verdict) {
@@ -141,7 +142,7 @@ public final class Handshake {
         };
     }
 
-    static ByteBuffer opening(PeerAuthenticator authenticator, int kindCode, SessionId session, byte[] nonce) {
+    static ByteBuffer opening(ConnectionProof authenticator, int kindCode, SessionId session, byte[] nonce) {
         ByteBuffer opening = ByteBuffer.allocate(OPENING_BYTES).order(ByteOrder.LITTLE_ENDIAN);
         VersionRange versions = authenticator.versions();
         opening.putInt(MAGIC).put((byte) versions.newest()).put((byte) versions.oldest());
@@ -154,13 +155,17 @@ public final class Handshake {
     }
 
     /** Takes magic, versions and mechanism off the front of a peer's first message, and returns the versions. */
-    static VersionRange requireOpening(ByteBuffer opening, PeerAuthenticator authenticator, SocketAddress peer)
+    static VersionRange requireOpening(ByteBuffer opening, ConnectionProof authenticator, SocketAddress peer)
             throws ProtocolException {
         if (opening.getInt() != MAGIC) {
             throw new ProtocolException("peer " + peer + " is not a ppmr service: refused");
         }
         VersionRange versions = new VersionRange(opening.get() & 0xFF, opening.get() & 0xFF);
         int mechanism = opening.get();
+        if (mechanism != authenticator.mechanism() && mechanism == SessionProof.MECHANISM) {
+            throw new ProtocolException("peer " + peer + " encrypts its control connections, and this node does not:"
+                    + " set encryption to the same value on both nodes");
+        }
         if (mechanism != authenticator.mechanism()) {
             throw new ProtocolException("peer " + peer + " uses authentication mechanism " + mechanism + ", this node "
                     + authenticator.mechanism() + ": configure the same on both nodes");
@@ -191,43 +196,12 @@ public final class Handshake {
         return bytes;
     }
 
-    private void write(ByteBuffer bytes) throws IOException {
-        while (bytes.hasRemaining()) {
-            channel.write(bytes);
-        }
-    }
-
     private ByteBuffer read(int lengthBytes) throws IOException {
-        Socket socket = channel.socket();
         byte[] bytes = new byte[lengthBytes];
         int received = 0;
         while (received < lengthBytes) {
-            int read = readSome(socket, bytes, received);
-            if (read < 0) {
-                throw new IOException(
-                        "peer " + channel.getRemoteAddress() + " ended the handshake early: its log has the reason."
-                                + " It may be too slow, have another key, or not be a ppmr service of this release");
-            }
-            received += read;
+            received += socket.read(bytes, received);
         }
         return ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
-    }
-
-    private int readSome(Socket socket, byte[] bytes, int received) throws IOException {
-        long remainingMs = (deadlineNs - System.nanoTime()) / 1_000_000;
-        if (remainingMs <= 0) {
-            throw tooSlow();
-        }
-        socket.setSoTimeout((int) Math.min(remainingMs, Integer.MAX_VALUE));
-        try {
-            return socket.getInputStream().read(bytes, received, bytes.length - received);
-        } catch (SocketTimeoutException e) {
-            throw (IOException) tooSlow().initCause(e);
-        }
-    }
-
-    private SocketTimeoutException tooSlow() throws IOException {
-        return new SocketTimeoutException("peer " + channel.getRemoteAddress()
-                + " did not finish the handshake in time: it hangs, or is not a ppmr service");
     }
 }

@@ -5,33 +5,51 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermission;
-import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
+import java.util.Arrays;
 import java.util.EnumSet;
+import java.util.HexFormat;
 import java.util.Set;
-import javax.crypto.Mac;
-import javax.crypto.spec.SecretKeySpec;
 
-/** Authentication by a key that both nodes have in a file: HMAC-SHA256 over role and transcript (RFC 2104). */
+/**
+ * Authentication by a key that both nodes have in a file. TLS uses it as an external key ({@link ImportedKey}). Where
+ * connections are not encrypted a proof is HMAC-SHA256 over role and transcript (RFC 2104).
+ */
 public final class PreSharedKey implements PeerAuthenticator {
     private static final int MECHANISM = 1;
     private static final int MIN_KEY_BYTES = 32;
     private static final int MAX_KEY_BYTES = 4096;
-    private static final String ALGORITHM = "HmacSHA256";
+    private static final int NAME_BYTES = 8;
     /** The byte order mark of UTF-8, each byte as a character. */
     private static final String BYTE_ORDER_MARK = "\u00ef\u00bb\u00bf";
 
     private static final Set<PosixFilePermission> OWNER_ONLY =
             EnumSet.of(PosixFilePermission.OWNER_READ, PosixFilePermission.OWNER_WRITE);
 
-    private final SecretKeySpec key;
+    private final Hmac key;
+    private final ImportedKey imported;
+    private final Encryption encryption;
 
     public PreSharedKey(byte[] secret) {
         if (secret.length < MIN_KEY_BYTES) {
             throw new IllegalArgumentException("a key of " + secret.length + " bytes: it must have at least "
                     + MIN_KEY_BYTES + " (make one: ppmr keygen FILE)");
         }
-        key = new SecretKeySpec(secret, ALGORITHM);
+        key = new Hmac(secret);
+        byte[] name = Arrays.copyOf(digest("ppmr identity ", new byte[0]), NAME_BYTES);
+        imported = ImportedKey.of(secret, "ppmr " + HexFormat.of().formatHex(name));
+        encryption = Encryption.CONTROL;
+    }
+
+    private PreSharedKey(PreSharedKey same, Encryption encryption) {
+        key = same.key;
+        imported = same.imported;
+        this.encryption = encryption;
+    }
+
+    /** Returns the same key for connections with this protection. */
+    public PreSharedKey with(Encryption protection) {
+        return new PreSharedKey(this, protection);
     }
 
     /**
@@ -80,14 +98,17 @@ public final class PreSharedKey implements PeerAuthenticator {
     }
 
     private byte[] digest(String purpose, byte[] text) {
-        try {
-            Mac mac = Mac.getInstance(ALGORITHM);
-            mac.init(key);
-            mac.update(purpose.getBytes(StandardCharsets.US_ASCII));
-            return mac.doFinal(text);
-        } catch (GeneralSecurityException e) {
-            throw new IllegalStateException(ALGORITHM + " is missing in this JDK, though every JDK must have it", e);
-        }
+        return key.of(purpose.getBytes(StandardCharsets.US_ASCII), text);
+    }
+
+    @Override
+    public Encryption encryption() {
+        return encryption;
+    }
+
+    @Override
+    public ImportedKey imported() {
+        return imported;
     }
 
     @Override

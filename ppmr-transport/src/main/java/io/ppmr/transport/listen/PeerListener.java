@@ -3,7 +3,9 @@ package io.ppmr.transport.listen;
 import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.transport.auth.ConnectionKind;
 import io.ppmr.transport.auth.PeerAuthenticator;
+import io.ppmr.transport.auth.PeerConnection;
 import io.ppmr.transport.auth.SessionId;
+import io.ppmr.transport.auth.SessionKeys;
 import io.ppmr.transport.auth.TargetHandshake;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -46,7 +48,7 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     /** Serves an authenticated control connection to its end. */
     @FunctionalInterface
     public interface SessionServer {
-        void serve(SocketChannel control, SessionId session, ProtocolVersion version)
+        void serve(PeerConnection control, SessionId session, ProtocolVersion version)
                 throws IOException, InterruptedException;
     }
 
@@ -54,16 +56,14 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     /** A session that is open. */
     private static final class OpenSession {
         private final BlockingQueue<SocketChannel> data = new LinkedBlockingQueue<>(MAX_WAITING_DATA);
-        private final byte[] secret;
-        private final ProtocolVersion version;
+        private final SessionKeys keys;
         /** Receives the data connections as they arrive; null while {@link #awaitData} collects them. */
         private volatile Consumer<SocketChannel> receiver;
         /** Receives connections that replace the control connection; null if that is not allowed. */
-        private volatile Consumer<SocketChannel> controlReceiver;
+        private volatile Consumer<PeerConnection> controlReceiver;
 
-        private OpenSession(byte[] secret, ProtocolVersion version) {
-            this.secret = secret;
-            this.version = version;
+        private OpenSession(SessionKeys keys) {
+            this.keys = keys;
         }
     }
 
@@ -167,7 +167,7 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
      * @param receiver called as in {@link #forwardData}, with connections that proved to belong to the session; it
      *     closes those that arrive too late
      */
-    public void replaceControl(SessionId session, Consumer<SocketChannel> receiver) {
+    public void replaceControl(SessionId session, Consumer<PeerConnection> receiver) {
         OpenSession target = open.get(session);
         if (target != null) {
             target.controlReceiver = receiver;
@@ -240,13 +240,13 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
                 return;
             }
             if (accepted.kind() == ConnectionKind.CONTROL_RESUME) {
-                replaceConnection(channel, session);
+                replaceConnection(accepted.connection(), session);
                 return;
             }
             boolean started = false;
             try {
                 channel.configureBlocking(true);
-                threads.accept(() -> serveControl(channel, accepted));
+                threads.accept(() -> serveControl(accepted));
                 started = true;
             } finally {
                 if (!started) {
@@ -269,26 +269,26 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
         }
     }
 
-    private void replaceConnection(SocketChannel channel, SessionId session) throws IOException {
+    private void replaceConnection(PeerConnection connection, SessionId session) throws IOException {
         OpenSession target = open.get(session);
-        Consumer<SocketChannel> receiver = target == null ? null : target.controlReceiver;
+        Consumer<PeerConnection> receiver = target == null ? null : target.controlReceiver;
         if (receiver == null) {
-            throw new IOException("control connection from " + channel.getRemoteAddress() + " for session " + session
-                    + ", which ended: refused");
+            throw new IOException("control connection from "
+                    + connection.channel().getRemoteAddress() + " for session " + session + ", which ended: refused");
         }
-        receiver.accept(channel);
+        receiver.accept(connection);
     }
 
     @Override
-    public ProtocolVersion version(SessionId session) {
+    public SessionKeys keys(SessionId session) {
         OpenSession target = open.get(session);
-        return target == null ? null : target.version;
+        return target == null ? null : target.keys;
     }
 
     @Override
-    public byte[] secret(SessionId session) {
+    public boolean mayResume(SessionId session) {
         OpenSession target = open.get(session);
-        return target == null || target.controlReceiver == null ? null : target.secret;
+        return target != null && target.controlReceiver != null;
     }
 
     @Override
@@ -297,24 +297,24 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     }
 
     @Override
-    public void open(SessionId session, byte[] secret, ProtocolVersion version) {
-        open.put(session, new OpenSession(secret, version));
+    public void open(SessionKeys keys) {
+        open.put(keys.session(), new OpenSession(keys));
     }
 
     private void end(SessionId session) {
         open.remove(session).data.forEach(PeerListener::closeQuietly);
     }
 
-    private void serveControl(SocketChannel channel, TargetHandshake.Accepted accepted) {
+    private void serveControl(TargetHandshake.Accepted accepted) {
         try {
-            sessions.serve(channel, accepted.session(), accepted.version());
+            sessions.serve(accepted.connection(), accepted.session(), accepted.version());
         } catch (IOException e) {
             LOG.warn("a session was ended: {}", e.getMessage());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } finally {
             end(accepted.session());
-            closeQuietly(channel);
+            closeQuietly(accepted.connection().channel());
         }
     }
 

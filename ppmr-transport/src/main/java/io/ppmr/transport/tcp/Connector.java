@@ -5,9 +5,14 @@ import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.auth.ConnectionKind;
+import io.ppmr.transport.auth.ConnectionProof;
+import io.ppmr.transport.auth.Encryption;
 import io.ppmr.transport.auth.Handshake;
 import io.ppmr.transport.auth.PeerAuthenticator;
+import io.ppmr.transport.auth.PeerConnection;
 import io.ppmr.transport.auth.SessionId;
+import io.ppmr.transport.auth.SessionKeys;
+import io.ppmr.transport.auth.TlsHandshake;
 import java.io.Closeable;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -67,39 +72,45 @@ public final class Connector {
 
     /** A control connection and the session that it opened. */
     public static final class Control {
-        private final SocketChannel channel;
-        private final SessionId session;
-        private final byte[] secret;
-        private final ProtocolVersion version;
+        private final PeerConnection channel;
+        private final SessionKeys keys;
 
-        private Control(SocketChannel channel, SessionId session, byte[] secret, ProtocolVersion version) {
+        private Control(PeerConnection channel, SessionKeys keys) {
             this.channel = channel;
-            this.session = session;
-            this.secret = secret;
-            this.version = version;
+            this.keys = keys;
         }
 
-        public SocketChannel channel() {
+        public PeerConnection channel() {
             return channel;
         }
 
         public SessionId session() {
-            return session;
+            return keys.session();
+        }
+
+        /** Returns what both ends of the session have in common. */
+        public SessionKeys keys() {
+            return keys;
         }
 
         /** Returns the version of the protocol that both ends agreed on. */
         public ProtocolVersion version() {
-            return version;
+            return keys.version();
         }
     }
 
     public Control control() throws IOException {
         SocketChannel channel = connect();
         try {
-            Handshake handshake = handshake(channel);
-            SessionId session = handshake.asSource(ConnectionKind.CONTROL, SessionId.NONE);
-            return new Control(channel, session, handshake.secret(), handshake.version());
-        } catch (IOException e) {
+            if (authenticator.encryption() == Encryption.OFF) {
+                Handshake handshake = handshake(channel, authenticator);
+                SessionId session = handshake.asSource(ConnectionKind.CONTROL, SessionId.NONE);
+                return new Control(new PeerConnection(channel), handshake.keys(authenticator, session));
+            }
+            TlsHandshake handshake = new TlsHandshake(channel, authenticator, deadlineNs());
+            SessionKeys keys = handshake.open();
+            return new Control(handshake.connection(), keys);
+        } catch (IOException | RuntimeException e) {
             channel.close();
             throw e;
         }
@@ -108,15 +119,20 @@ public final class Connector {
     /**
      * Opens a connection that replaces a session's control connection.
      *
-     * @param first the connection that opened the session: its secret proves that this is the same source
+     * @param first of the connection that opened the session: its secret proves that this is the same source
      * @throws io.ppmr.transport.auth.RefusedException if the target responds and has no such session
      */
-    public SocketChannel resumeControl(Control first) throws IOException {
+    public PeerConnection resumeControl(SessionKeys first) throws IOException {
         SocketChannel channel = connect();
         try {
-            handshake(channel).resumeAsSource(first.session, first.secret);
-            return channel;
-        } catch (IOException e) {
+            if (authenticator.encryption() == Encryption.OFF) {
+                handshake(channel, authenticator).resumeAsSource(first);
+                return new PeerConnection(channel);
+            }
+            TlsHandshake handshake = new TlsHandshake(channel, authenticator, deadlineNs());
+            handshake.resume(first);
+            return handshake.connection();
+        } catch (IOException | RuntimeException e) {
             channel.close();
             throw e;
         }
@@ -191,13 +207,13 @@ public final class Connector {
     }
 
     /** Opens the data connections of a session: all or none. */
-    public List<SocketChannel> data(SessionId session, int count) throws IOException {
+    public List<SocketChannel> data(SessionKeys keys, int count) throws IOException {
         List<SocketChannel> channels = new ArrayList<>();
         try {
             for (int i = 0; i < count; i++) {
                 SocketChannel channel = connect();
                 channels.add(channel);
-                handshake(channel).asSource(ConnectionKind.DATA, session);
+                handshake(channel, keys.proof()).asSource(ConnectionKind.DATA, keys.session());
             }
             return channels;
         } catch (IOException e) {
@@ -219,8 +235,12 @@ public final class Connector {
         return from == null ? String.valueOf(target) : from + " to " + target;
     }
 
-    private Handshake handshake(SocketChannel channel) {
-        return new Handshake(channel, authenticator, System.nanoTime() + deadline.toNanos());
+    private Handshake handshake(SocketChannel channel, ConnectionProof proof) {
+        return new Handshake(channel, proof, deadlineNs());
+    }
+
+    private long deadlineNs() {
+        return System.nanoTime() + deadline.toNanos();
     }
 
     private SocketChannel connect() throws IOException {

@@ -3,11 +3,11 @@ package io.ppmr.transport.tcp;
 import io.ppmr.linux.LogContext;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.RailFigures;
+import io.ppmr.transport.auth.PeerConnection;
 import io.ppmr.transport.auth.RefusedException;
 import java.io.IOException;
 import java.net.ConnectException;
 import java.net.SocketAddress;
-import java.nio.channels.SocketChannel;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -113,7 +113,7 @@ public final class ControlReconnector implements ControlLink.Reconnector {
                 Connector route = routes.get(next).connector();
                 next = (next + 1) % routes.size();
                 try {
-                    SocketChannel channel = route.resumeControl(session);
+                    PeerConnection channel = route.resumeControl(session.keys());
                     link.offer(channel);
                     return;
                 } catch (IOException e) {

@@ -13,7 +13,7 @@ import io.ppmr.transport.RailSender;
 import io.ppmr.transport.RailSettings;
 import io.ppmr.transport.Transport;
 import io.ppmr.transport.auth.PeerAuthenticator;
-import io.ppmr.transport.auth.SessionId;
+import io.ppmr.transport.auth.SessionKeys;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
@@ -35,7 +35,7 @@ public record RailConnector(
         BufferPool pool,
         PeerAuthenticator authenticator,
         Duration deadline,
-        SessionId session,
+        SessionKeys session,
         int attempt,
         int connections,
         Transport direct) {

@@ -10,7 +10,7 @@ import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.VersionRange;
 import io.ppmr.transport.Loopback;
-import io.ppmr.transport.auth.PeerAuthenticator.Role;
+import io.ppmr.transport.auth.ConnectionProof.Role;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.SocketTimeoutException;
@@ -43,12 +43,11 @@ class HandshakeTest {
     private static final int HELLO_BYTES = 56;
     private static final int CHALLENGE_BYTES = 88;
 
-    private final Map<SessionId, byte[]> open = new ConcurrentHashMap<>();
-    private final Map<SessionId, ProtocolVersion> versions = new ConcurrentHashMap<>();
+    private final Map<SessionId, SessionKeys> open = new ConcurrentHashMap<>();
     private final TargetHandshake.Sessions sessions = new TargetHandshake.Sessions() {
         @Override
-        public ProtocolVersion version(SessionId session) {
-            return versions.get(session);
+        public SessionKeys keys(SessionId session) {
+            return open.get(session);
         }
 
         @Override
@@ -57,14 +56,13 @@ class HandshakeTest {
         }
 
         @Override
-        public void open(SessionId session, byte[] secret, ProtocolVersion version) {
-            open.put(session, secret);
-            versions.put(session, version);
+        public void open(SessionKeys keys) {
+            open.put(keys.session(), keys);
         }
 
         @Override
-        public byte[] secret(SessionId session) {
-            return open.get(session);
+        public boolean mayResume(SessionId session) {
+            return open.containsKey(session);
         }
     };
     private boolean hasPlace = true;
@@ -84,9 +82,7 @@ class HandshakeTest {
     void shouldOpenASessionAndAcceptItsDataConnections() throws Exception {
         CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         SessionId session = source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE);
-        assertEquals(
-                new TargetHandshake.Accepted(ConnectionKind.CONTROL, session, ProtocolVersion.NEWEST),
-                target.get(LONG_MS, TimeUnit.MILLISECONDS));
+        requireAccepted(ConnectionKind.CONTROL, session, target.get(LONG_MS, TimeUnit.MILLISECONDS));
         assertNotEquals(SessionId.NONE, session);
         assertEquals(Set.of(session), open.keySet());
 
@@ -94,9 +90,7 @@ class HandshakeTest {
         connect();
         target = target(KEY, LONG_MS);
         assertEquals(session, source(KEY).asSource(ConnectionKind.DATA, session));
-        assertEquals(
-                new TargetHandshake.Accepted(ConnectionKind.DATA, session, ProtocolVersion.NEWEST),
-                target.get(LONG_MS, TimeUnit.MILLISECONDS));
+        requireAccepted(ConnectionKind.DATA, session, target.get(LONG_MS, TimeUnit.MILLISECONDS));
         assertEquals(Set.of(session), open.keySet());
     }
 
@@ -114,15 +108,14 @@ class HandshakeTest {
         Handshake first = source(KEY);
         SessionId session = first.asSource(ConnectionKind.CONTROL, SessionId.NONE);
         target.get(LONG_MS, TimeUnit.MILLISECONDS);
-        assertArrayEquals(open.get(session), first.secret(), "both ends derive the same");
+        SessionKeys keys = first.keys(KEY, session);
+        assertArrayEquals(open.get(session).resumption(), keys.resumption(), "both ends derive the same");
 
         pair.close();
         connect();
         target = target(KEY, LONG_MS);
-        source(KEY).resumeAsSource(session, first.secret());
-        assertEquals(
-                new TargetHandshake.Accepted(ConnectionKind.CONTROL_RESUME, session, ProtocolVersion.NEWEST),
-                target.get(LONG_MS, TimeUnit.MILLISECONDS));
+        source(KEY).resumeAsSource(keys);
+        requireAccepted(ConnectionKind.CONTROL_RESUME, session, target.get(LONG_MS, TimeUnit.MILLISECONDS));
     }
 
     @Test
@@ -136,13 +129,13 @@ class HandshakeTest {
         connect();
         target = target(KEY, LONG_MS);
         Handshake other = source(KEY);
-        other.asSource(ConnectionKind.CONTROL, SessionId.NONE);
+        SessionId second = other.asSource(ConnectionKind.CONTROL, SessionId.NONE);
         target.get(LONG_MS, TimeUnit.MILLISECONDS);
-        for (byte[] secret : new byte[][] {other.secret(), new byte[32], {}}) {
+        for (byte[] secret : new byte[][] {other.keys(KEY, second).resumption(), new byte[32], {}}) {
             pair.close();
             connect();
             CompletableFuture<TargetHandshake.Accepted> refusing = target(KEY, LONG_MS);
-            IOException e = failureOf(() -> source(KEY).resumeAsSource(session, secret));
+            IOException e = failureOf(() -> source(KEY).resumeAsSource(keys(session, secret)));
             assertInstanceOf(RefusedException.class, e);
             names(failureOf(refusing), "is not the source of session " + session);
         }
@@ -162,7 +155,8 @@ class HandshakeTest {
         write(hello.duplicate());
         ByteBuffer challenge = read(CHALLENGE_BYTES);
         byte[] transcript = transcript(3, session.high(), session.low(), hello, part(challenge, 24, 32));
-        byte[] proof = KEY.prove(Role.SOURCE, Handshake.joined(transcript, first.secret()));
+        byte[] proof = KEY.prove(
+                Role.SOURCE, Handshake.joined(transcript, open.get(session).resumption()));
         write(ByteBuffer.wrap(proof));
         assertEquals(0, read(4).getInt(), "the source itself is welcome");
         target.get(LONG_MS, TimeUnit.MILLISECONDS);
@@ -180,7 +174,7 @@ class HandshakeTest {
     @Test
     void shouldNotReplaceTheControlConnectionOfAnEndedSession() throws Exception {
         CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
-        IOException e = failureOf(() -> source(KEY).resumeAsSource(new SessionId(1, 2), new byte[32]));
+        IOException e = failureOf(() -> source(KEY).resumeAsSource(keys(new SessionId(1, 2), new byte[32])));
         names(assertInstanceOf(RefusedException.class, e), "its session ended");
         names(failureOf(target), "for session 00000000000000010000000000000002, which ended or does not allow");
     }
@@ -357,6 +351,16 @@ class HandshakeTest {
         @Override
         public byte[] seal(byte[] text) {
             return KEY.seal(text);
+        }
+
+        @Override
+        public Encryption encryption() {
+            return KEY.encryption();
+        }
+
+        @Override
+        public ImportedKey imported() {
+            return KEY.imported();
         }
 
         @Override
@@ -572,6 +576,20 @@ class HandshakeTest {
     }
 
     private static PreSharedKey key(String secret) {
-        return new PreSharedKey(secret.getBytes(StandardCharsets.US_ASCII));
+        return new PreSharedKey(secret.getBytes(StandardCharsets.US_ASCII)).with(Encryption.OFF);
+    }
+
+    private static SessionKeys keys(SessionId session, byte[] resumption) {
+        return new SessionKeys(session, ProtocolVersion.NEWEST, KEY, resumption);
+    }
+
+    private static void requireAccepted(ConnectionKind kind, SessionId session, TargetHandshake.Accepted accepted) {
+        assertEquals(
+                List.of(kind, session, ProtocolVersion.NEWEST, false),
+                List.of(
+                        accepted.kind(),
+                        accepted.session(),
+                        accepted.version(),
+                        accepted.connection().isEncrypted()));
     }
 }

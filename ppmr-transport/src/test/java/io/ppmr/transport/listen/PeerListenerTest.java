@@ -6,7 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.protocol.data.ProtocolVersion;
-import io.ppmr.transport.auth.PeerAuthenticator;
+import io.ppmr.transport.auth.ConnectionProof;
+import io.ppmr.transport.auth.PeerConnection;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.tcp.Connector;
@@ -66,13 +67,16 @@ class PeerListenerTest {
     }
 
     /** A session that lasts until its source disconnects. */
-    private void serve(SocketChannel control, SessionId session, ProtocolVersion version) throws IOException {
+    private void serve(PeerConnection control, SessionId session, ProtocolVersion version) throws IOException {
         served.add(session);
-        control.write(ByteBuffer.wrap(new byte[] {'s'}));
-        while (control.read(ByteBuffer.allocate(64)) >= 0) {
-            assertTrue(control.isBlocking());
+        try {
+            control.write(ByteBuffer.wrap(new byte[] {'s'}));
+            while (control.read(ByteBuffer.allocate(64)) >= 0) {
+                assertTrue(control.channel().isBlocking());
+            }
+        } finally {
+            served.remove(session);
         }
-        served.remove(session);
     }
 
     private SocketChannel idleConnection() throws IOException {
@@ -83,8 +87,10 @@ class PeerListenerTest {
 
     private Connector.Control source() throws IOException {
         Connector.Control control = new Connector(listener.address(), KEY, DEADLINE).control();
-        open.add(control.channel());
-        assertEquals('s', control.channel().socket().getInputStream().read());
+        open.add(control.channel().channel());
+        ByteBuffer first = ByteBuffer.allocate(1);
+        assertEquals(1, control.channel().read(first));
+        assertEquals('s', first.get(0));
         return control;
     }
 
@@ -110,11 +116,11 @@ class PeerListenerTest {
         listen(new AcceptLoop.ConnectionLimits(16, 8, LONG));
         InetSocketAddress further = listener.listenAt(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
         Connector.Control control = source();
-        open.addAll(new Connector(further, KEY, DEADLINE).data(control.session(), 2));
+        open.addAll(new Connector(further, KEY, DEADLINE).data(control.keys(), 2));
         List<SocketChannel> taken = new CopyOnWriteArrayList<>();
         listener.forwardData(control.session(), taken::add);
         await("those that were there are handed over", () -> taken.size() == 2);
-        open.addAll(new Connector(listener.address(), KEY, DEADLINE).data(control.session(), 1));
+        open.addAll(new Connector(listener.address(), KEY, DEADLINE).data(control.keys(), 1));
         await("those that come later are, too", () -> taken.size() == 3);
         open.addAll(taken);
         assertEquals(listener.address(), listener.listenAt(listener.address()), "it listens there already");
@@ -129,8 +135,11 @@ class PeerListenerTest {
         List<SocketChannel> taken = new CopyOnWriteArrayList<>();
         listener.forwardData(control.session(), taken::add);
         PreSharedKey other = new PreSharedKey(new byte[64]);
-        assertThrows(IOException.class, () -> new Connector(further, other, DEADLINE).data(control.session(), 1));
-        assertThrows(IOException.class, () -> new Connector(further, KEY, DEADLINE).data(new SessionId(1, 2), 1));
+        assertThrows(IOException.class, () -> new Connector(further, other, DEADLINE).control());
+        Connector.Control ended = source();
+        ended.channel().close();
+        await("the other session ended", () -> listener.keys(ended.session()) == null);
+        assertThrows(IOException.class, () -> new Connector(further, KEY, DEADLINE).data(ended.keys(), 1));
         SocketChannel silent = SocketChannel.open(further);
         open.add(silent);
         silent.write(ByteBuffer.wrap(new byte[100]));
@@ -142,7 +151,7 @@ class PeerListenerTest {
             }
         });
         assertEquals(List.of(), taken);
-        open.addAll(new Connector(further, KEY, DEADLINE).data(control.session(), 1));
+        open.addAll(new Connector(further, KEY, DEADLINE).data(control.keys(), 1));
         await("the session's own is handed over", () -> taken.size() == 1);
         open.addAll(taken);
     }
@@ -157,7 +166,7 @@ class PeerListenerTest {
         for (int i = 0; i < 100; i++) {
             idleConnection();
         }
-        List<SocketChannel> data = new Connector(listener.address(), KEY, DEADLINE).data(control.session(), 3);
+        List<SocketChannel> data = new Connector(listener.address(), KEY, DEADLINE).data(control.keys(), 3);
         open.addAll(data);
         assertEquals(
                 3, listener.awaitData(control.session(), 3, LIMIT, () -> false).size());
@@ -166,7 +175,7 @@ class PeerListenerTest {
         }
         source();
         assertEquals(2, served.size(), "no session was dropped for an unauthenticated connection");
-        assertFalse(hasEnded(control.channel(), 50));
+        assertFalse(hasEnded(control.channel().channel(), 50));
         assertFalse(hasEnded(data.get(0), 50));
     }
 
@@ -202,7 +211,7 @@ class PeerListenerTest {
     @Test
     void shouldCloseSilentAndSlowConnectionsAndKeepTheSession() throws Exception {
         // Loads the classes of the first proof, so that the limit does not include their loading.
-        KEY.prove(PeerAuthenticator.Role.SOURCE, new byte[1]);
+        KEY.prove(ConnectionProof.Role.SOURCE, new byte[1]);
         listen(new AcceptLoop.ConnectionLimits(16, 16, Duration.ofSeconds(2L * PATIENCE)));
         Connector.Control control = source();
         SocketChannel silent = idleConnection();
@@ -219,7 +228,7 @@ class PeerListenerTest {
             }
         }
         assertTrue(hasEnded(silent, 30_000));
-        assertFalse(hasEnded(control.channel(), 1500), "who is known has all the time");
+        assertFalse(hasEnded(control.channel().channel(), 1500), "who is known has all the time");
         assertEquals(1, served.size());
     }
 
@@ -235,7 +244,7 @@ class PeerListenerTest {
         // More often than there are places, so that a leak of places would show.
         for (int i = 0; i < PeerListener.MAX_SESSIONS + 1; i++) {
             Connector.Control control = new Connector(listener.address(), KEY, DEADLINE).control();
-            assertTrue(hasEnded(control.channel(), 30_000));
+            assertTrue(hasEnded(control.channel().channel(), 30_000));
             control.channel().close();
         }
         source();
@@ -247,10 +256,10 @@ class PeerListenerTest {
     void shouldCloseUnusedDataConnectionsWithTheirSession() throws Exception {
         listen(PeerListener.UNAUTHENTICATED);
         Connector.Control control = source();
-        List<SocketChannel> data = new Connector(listener.address(), KEY, DEADLINE).data(control.session(), 64);
+        List<SocketChannel> data = new Connector(listener.address(), KEY, DEADLINE).data(control.keys(), 64);
         open.addAll(data);
         SocketChannel tooMany = new Connector(listener.address(), KEY, DEADLINE)
-                .data(control.session(), 1)
+                .data(control.keys(), 1)
                 .get(0);
         open.add(tooMany);
         assertTrue(hasEnded(tooMany, 30_000), "64 wait already");

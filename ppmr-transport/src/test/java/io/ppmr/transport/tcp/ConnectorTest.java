@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.protocol.data.ProtocolVersion;
+import io.ppmr.transport.auth.PeerConnection;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.listen.PeerListener;
@@ -59,10 +60,10 @@ class ConnectorTest {
         }
     }
 
-    private static void serve(SocketChannel control, SessionId session, ProtocolVersion version) throws IOException {
+    private static void serve(PeerConnection control, SessionId session, ProtocolVersion version) throws IOException {
         control.write(ByteBuffer.wrap(new byte[] {'s'}));
         while (control.read(ByteBuffer.allocate(64)) >= 0) {
-            assertTrue(control.isBlocking());
+            assertTrue(control.channel().isBlocking());
         }
     }
 
@@ -98,10 +99,10 @@ class ConnectorTest {
     private void requireReached(Connector connector) throws IOException {
         Connector.Control control = connector.control();
         open.push(control.channel());
-        assertTrue(control.channel().isBlocking());
+        assertTrue(control.channel().channel().isBlocking());
         assertEquals("spare", connector.target().getHostString());
         assertEquals(HERE, connector.target().getAddress().getHostAddress());
-        for (SocketChannel channel : connector.data(control.session(), 2)) {
+        for (SocketChannel channel : connector.data(control.keys(), 2)) {
             open.push(channel);
             assertEquals(
                     HERE,
