@@ -300,7 +300,7 @@ public final class DoctorCommand implements Callable<Integer> {
                 ? Finding.ok("encryption", "control connections use TLS 1.3; the memory of jobs is not encrypted")
                 : Finding.warn(
                         "encryption",
-                        "encryption is off: whoever is between two nodes can change what a migration does",
+                        "encryption is off: a host between two nodes can change what a migration does",
                         "set encryption = \"control\" on all nodes, and restart the services when ppmr status shows"
                                 + " idle");
     }

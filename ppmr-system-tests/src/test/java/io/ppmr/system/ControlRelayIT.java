@@ -7,6 +7,7 @@ import io.ppmr.system.TamperingRelay.Tampering;
 import io.ppmr.transport.auth.Encryption;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -75,8 +76,10 @@ class ControlRelayIT {
             for (int record : records) {
                 String name = tampering + "-" + ofTarget + "-" + record;
                 Path folder = Files.createDirectory(directory.resolve(name));
-                Files.setPosixFilePermissions(
-                        folder, java.nio.file.attribute.PosixFilePermissions.fromString("rwxr-xr-x"));
+                for (Path made : List.of(directory, folder)) {
+                    // The job's user reads scripts below.
+                    Files.setPosixFilePermissions(made, PosixFilePermissions.fromString("rwxr-xr-x"));
+                }
                 try (TamperingRelay relay = new TamperingRelay(tampering, ofTarget, record);
                         ReplayJob job = job(folder);
                         ServicePair pair = new ServicePair(

@@ -105,7 +105,9 @@ class VersionsIT {
             SourceService source = nodes.source("source", LONG_PAUSE);
             MigrationReport report = move(source, job, target.address());
             assertTrue(
-                    report.reason().contains("uses version 8 (and 7) of the protocol, this service version 10 (and 9)"),
+                    report.reason()
+                            .contains("has no version of the protocol in common with this service, which has version"
+                                    + " 10 (and 9)"),
                     report.reason());
             job.runsHere();
         }

@@ -81,7 +81,7 @@ class ProtocolPageTest {
             }
         }
         assertEquals(List.of(), missing);
-        assertEquals(9, drawings, "drawings that were found");
+        assertEquals(10, drawings, "drawings that were found");
     }
 
     @Test

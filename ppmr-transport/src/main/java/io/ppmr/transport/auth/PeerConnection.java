@@ -11,7 +11,7 @@ import org.bouncycastle.tls.TlsProtocol;
  * non-blocking mode.
  *
  * <p>A record that was changed, repeated, dropped or reordered on the way ends the connection with an error. So does an
- * end of the connection that the peer did not announce by TLS: such an end may come from anybody on the network.
+ * end of the connection that the peer did not announce by TLS: such an end may come from any host on the network.
  */
 public final class PeerConnection implements WritableByteChannel {
     private static final int RECORD_BYTES = 1 << 14;
@@ -77,6 +77,7 @@ public final class PeerConnection implements WritableByteChannel {
                 }
             }
         } catch (IOException e) {
+            total += Math.max(0, tls.readInput(in, Math.min(in.remaining(), tls.getAvailableInputBytes())));
             keep(e, total);
         }
         return total;
@@ -89,8 +90,8 @@ public final class PeerConnection implements WritableByteChannel {
         }
         int read = channel.read(received.clear());
         if (read < 0) {
-            throw new IOException("the connection ended without an end of TLS: the peer's service was killed, or"
-                    + " somebody on the network cut the connection");
+            throw new IOException("the connection ended without an end of TLS: the peer's service was killed, or a host"
+                    + " on the network cut the connection");
         }
         if (read > 0) {
             tls.offerInput(bytes, 0, read);
@@ -160,7 +161,7 @@ public final class PeerConnection implements WritableByteChannel {
         return tls != null && (unsent.hasRemaining() || tls.getAvailableOutputBytes() > 0);
     }
 
-    /** Returns true if bytes can be read that the socket does not have any more. */
+    /** Returns true if bytes can be read that the socket no longer has. */
     public boolean hasReceived() {
         return tls != null && tls.getAvailableInputBytes() > 0;
     }

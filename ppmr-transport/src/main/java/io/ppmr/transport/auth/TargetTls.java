@@ -4,6 +4,7 @@ import io.ppmr.protocol.data.VersionRange;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.Hashtable;
+import java.util.List;
 import java.util.Optional;
 import java.util.Vector;
 import org.bouncycastle.tls.AbstractTlsServer;
@@ -12,6 +13,7 @@ import org.bouncycastle.tls.ProtocolName;
 import org.bouncycastle.tls.ProtocolVersion;
 import org.bouncycastle.tls.PskIdentity;
 import org.bouncycastle.tls.TlsCredentials;
+import org.bouncycastle.tls.TlsExtensionsUtils;
 import org.bouncycastle.tls.TlsFatalAlert;
 import org.bouncycastle.tls.TlsPSKExternal;
 
@@ -84,17 +86,15 @@ final class TargetTls extends AbstractTlsServer {
         if (!isKeyOffered) {
             throw new TlsFatalAlert(AlertDescription.unknown_psk_identity);
         }
+        requireCommonVersion(TlsExtensionsUtils.getALPNExtensionClient(extensions));
         super.processClientExtensions(extensions);
-        if (clientProtocolNames == null) {
-            throw new TlsFatalAlert(AlertDescription.no_application_protocol);
-        }
-        requireCommonVersion();
     }
 
-    private void requireCommonVersion() throws IOException {
+    /** Names the versions of both ends, which the library's own check would not. */
+    private void requireCommonVersion(Iterable<?> names) throws IOException {
         int newest = 0;
         int oldest = Integer.MAX_VALUE;
-        for (Object name : clientProtocolNames) {
+        for (Object name : names == null ? List.of() : names) {
             int version = TlsProfile.version((ProtocolName) name).orElse(0);
             newest = Math.max(newest, version);
             oldest = version == 0 ? oldest : Math.min(oldest, version);

@@ -80,7 +80,7 @@ public final class TlsHandshake {
         } catch (TlsFatalAlert e) {
             throw new IOException(
                     "target " + peer() + " does not complete the handshake: " + e.getMessage()
-                            + ". It may not be a ppmr service, or somebody on the network changes bytes",
+                            + ". It may not be a ppmr service, or a host on the network changes bytes",
                     e);
         }
     }

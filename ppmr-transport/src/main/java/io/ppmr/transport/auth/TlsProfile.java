@@ -19,8 +19,8 @@ import org.bouncycastle.tls.crypto.impl.bc.BcTlsCrypto;
 
 /**
  * The parts of TLS 1.3 that ppmr uses, the same at both ends: one suite, one group, an external key with a key exchange
- * for each connection. The application protocol (ALPN) names version and protection, so nobody between the ends can
- * lower them.
+ * for each connection. The application protocol (ALPN) names version and protection, so no host between the ends
+ * can lower them.
  */
 final class TlsProfile {
     /** The cryptography of all connections. It is stateless except for its random numbers. */
