@@ -127,6 +127,11 @@ class ArchitectureTest {
     }
 
     @Test
+    void shouldKeepBouncyCastleInItsPackage() {
+        ArchitectureRules.onlyIn(ROOT, "transport.auth", "org.bouncycastle..").check(product);
+    }
+
+    @Test
     void shouldKeepOpenTelemetryInItsPart() {
         ArchitectureRules.onlyIn(ROOT, "tracing", "io.opentelemetry..").check(product);
     }
