@@ -29,6 +29,7 @@ import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.operator.OperatorInbox;
 import io.ppmr.transaction.operator.Resolution;
 import io.ppmr.transport.TransportChoice;
+import io.ppmr.transport.auth.TlsHandshake;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -114,6 +115,7 @@ public final class SourceService implements AutoCloseable {
 
     /** Mounts, and recovers the open migration of an earlier run. When it returns, migrations may be requested. */
     public void start() throws IOException, InterruptedException {
+        TlsHandshake.prepare(settings.authenticator());
         mount = FuseMount.mount(
                 view, settings.node().mount(), MountOptions.named("ppmr-source").forAllUsers());
         context = new SourceContext(

@@ -9,6 +9,8 @@ import org.bouncycastle.tls.AlertDescription;
 import org.bouncycastle.tls.TlsClientProtocol;
 import org.bouncycastle.tls.TlsFatalAlert;
 import org.bouncycastle.tls.TlsFatalAlertReceived;
+import org.bouncycastle.tls.TlsProtocol;
+import org.bouncycastle.tls.TlsServerProtocol;
 
 /**
  * The handshake of an encrypted control connection: TLS 1.3, and in its first records
@@ -37,6 +39,35 @@ public final class TlsHandshake {
         this.socket = new HandshakeSocket(channel, deadlineNs);
         this.authenticator = authenticator;
         this.client = new SourceTls(authenticator);
+    }
+
+    /**
+     * Makes a handshake in memory where connections are encrypted. The first one of a process loads hundreds of
+     * classes, which would delay the first real one; then a listener under attack could need its place.
+     */
+    public static void prepare(PeerAuthenticator authenticator) throws IOException {
+        if (authenticator.encryption() == Encryption.OFF) {
+            return;
+        }
+        SourceTls source = new SourceTls(authenticator);
+        TlsClientProtocol client = new TlsClientProtocol();
+        client.connect(source);
+        TlsServerProtocol server = new TlsServerProtocol();
+        server.accept(new TargetTls(authenticator, "this service"));
+        pass(client, server);
+        pass(server, client);
+        pass(client, server);
+        client.writeApplicationData(new byte[OPENING_BYTES], 0, OPENING_BYTES);
+        pass(client, server);
+        if (server.getAvailableInputBytes() != OPENING_BYTES) {
+            throw new IOException("TLS does not work in this JVM: a handshake in memory failed");
+        }
+    }
+
+    private static void pass(TlsProtocol from, TlsProtocol to) throws IOException {
+        byte[] sent = new byte[from.getAvailableOutputBytes()];
+        from.readOutput(sent, 0, sent.length);
+        to.offerInput(sent);
     }
 
     /** Opens a session. */

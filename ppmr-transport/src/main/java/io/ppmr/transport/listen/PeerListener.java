@@ -7,6 +7,7 @@ import io.ppmr.transport.auth.PeerConnection;
 import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.auth.SessionKeys;
 import io.ppmr.transport.auth.TargetHandshake;
+import io.ppmr.transport.auth.TlsHandshake;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.StandardSocketOptions;
@@ -92,6 +93,7 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
         this.sessions = sessions;
         this.threads = threads;
         this.unauthenticated = unauthenticated;
+        TlsHandshake.prepare(authenticator);
         server = bound(address);
         loop = new AcceptLoop("ppmr-listen", server, unauthenticated, PendingPeer::new);
     }
