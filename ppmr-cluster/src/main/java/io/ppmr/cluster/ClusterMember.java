@@ -74,6 +74,7 @@ final class ClusterMember implements AutoCloseable {
     private final ClusterUser user;
     private final Optional<TlsFiles> tls;
     private final JobMembers jobs;
+    private final OffWatch off;
     private final RareLog log = new RareLog(LOG::warn);
     private final Thread thread;
     private volatile Optional<ServiceSession> present = Optional.empty();
@@ -97,6 +98,7 @@ final class ClusterMember implements AutoCloseable {
                 service.gauge().figures().host(), service.jobs(), service.journal(), this::askController);
         this.listener = new QuestionListener(keys.listen(), key, this::answer);
         service.jobs().members().onChange(this::podsChanged);
+        this.off = new OffWatch(service.peers(), controllers);
         this.thread = LogContext.thread(this::run, "ppmr-cluster");
         thread.start();
     }
@@ -401,6 +403,7 @@ final class ClusterMember implements AutoCloseable {
             Thread.currentThread().interrupt();
         }
         thread.interrupt();
+        off.close();
         listener.close();
         try {
             thread.join(END_LIMIT.toMillis());

@@ -1,5 +1,6 @@
 package io.ppmr.cluster;
 
+import io.ppmr.checkpoint.Fence;
 import io.ppmr.cluster.job.CheckpointBudget;
 import io.ppmr.cluster.job.JobTable;
 import io.ppmr.cluster.zookeeper.ClusterUser;
@@ -36,6 +37,8 @@ import java.util.Optional;
  * @param access the access rights to the control socket
  * @param metrics the address of the metrics endpoint, or empty for none
  * @param checkpoints the checkpoints of jobs over several nodes
+ * @param fence the command that switches lost nodes off, or empty for none
+ * @param mostFences how many fences begin within an hour at most
  */
 public record ControllerConfig(
         ControllerKeys keys,
@@ -44,12 +47,14 @@ public record ControllerConfig(
         Optional<TlsFiles> tls,
         ControlAccess access,
         Optional<InetSocketAddress> metrics,
-        CheckpointKeys checkpoints) {
+        CheckpointKeys checkpoints,
+        Optional<Fence> fence,
+        int mostFences) {
     static final ConfigRole ROLE = new ConfigRole(
             "controller",
             "controller_key_file",
             ControllerKeys.class,
-            List.of(ServiceKeys.MetricsKeys.class, CheckpointKeys.class),
+            List.of(ServiceKeys.MetricsKeys.class, CheckpointKeys.class, NodeFenceKeys.class),
             ControllerConfig::read,
             Optional.of(ControllerCheck::findings));
 
@@ -221,6 +226,39 @@ public record ControllerConfig(
         }
     }
 
+    /** The keys of the fence. */
+    @Section(name = "fence", doc = "How the active controller proves that a lost node is off.")
+    record NodeFenceKeys(
+            @Key(
+                    doc = "the command that switches a node off. It must exit with 0 only if the node {node}, named as"
+                            + " in ppmr nodes, is off. Default: none, and an operator reports nodes that are off",
+                    example = "[\"/usr/local/sbin/power-off\", \"{node}\"]")
+            Optional<List<String>> command,
+
+            @Key(
+                    doc = "a file with the password for the command, owned by the controller's user, mode 0600. Its"
+                            + " path replaces {passwordfile} in the command, for example after ipmitool's -f",
+                    example = "/etc/ppmr/fence-password")
+            Optional<Path> passwordFile,
+
+            @Key(value = "60s", doc = "how long a node is suspect before it is fenced", example = "2m")
+            Duration delay,
+
+            @Key(value = "60s", doc = "time limit of the command", example = "30s")
+            Duration deadline,
+
+            @Key(
+                    value = "4",
+                    doc = "how many nodes are fenced within an hour at most. For more, an operator decides",
+                    example = "2",
+                    least = 1,
+                    most = 1000)
+            int mostAnHour) {
+        private ServiceConfig.FenceSite site() {
+            return new ServiceConfig.FenceSite(command, passwordFile, delay, deadline);
+        }
+    }
+
     /** Reads a file on its node. Throws with all mistakes. */
     public static ControllerConfig load(Path file) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, true);
@@ -273,6 +311,7 @@ public record ControllerConfig(
         if (checkpoints.values().part().isEmpty()) {
             checkpoints.bad("overhead", "must be a part in percent from 0.1% to 50%, such as \"1%\" or \"2.5%\"");
         }
+        ConfigFile.FileSection<NodeFenceKeys> fence = file.section(NodeFenceKeys.class);
         ControllerConfig config = new ControllerConfig(
                 keys,
                 key,
@@ -280,7 +319,9 @@ public record ControllerConfig(
                 ensemble.tls().files(top),
                 ServiceConfig.access(top, keys.control()),
                 ServiceConfig.metrics(file.section(ServiceKeys.MetricsKeys.class)),
-                checkpoints.values());
+                checkpoints.values(),
+                ServiceConfig.fence(fence, fence.values().site()),
+                fence.values().mostAnHour());
         file.requireGood();
         return config;
     }

@@ -2,7 +2,10 @@ package io.ppmr.cluster;
 
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import io.ppmr.checkpoint.Fence;
+import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.cluster.controller.Controller;
+import io.ppmr.cluster.controller.NodeFencing;
 import io.ppmr.cluster.message.ClusterMessage;
 import io.ppmr.cluster.message.ControllerQuestions;
 import io.ppmr.cluster.message.QuestionListener;
@@ -74,7 +77,8 @@ final class ControllerProcess {
                         config.key(),
                         config.keys().ensemble().session(),
                         config.keys().probeLimit(),
-                        config.checkpoints().limits()));
+                        config.checkpoints().limits(),
+                        config.fence().map(this::fencing)));
                 ControllerStore store = new ControllerStore(
                         access,
                         ControllerConfig.text(
@@ -111,6 +115,14 @@ final class ControllerProcess {
                 watchdog.stopping();
             }
         }
+    }
+
+    private NodeFencing fencing(Fence command) {
+        return new NodeFencing(
+                command,
+                config.mostFences(),
+                config.keys().ensemble().data().resolve("fence"),
+                NativePrograms.fromSystemProperty());
     }
 
     /** Waits for the ensemble, of which a majority must run. Returns false if a signal ends the process first. */

@@ -52,7 +52,7 @@ final class NodesCommand implements Callable<Integer> {
     @Option(
             names = "--state",
             paramLabel = "STATE",
-            description = "only nodes in this state: up, silent, service-down, suspect, unknown or off")
+            description = "only nodes in this state: up, silent, service-down, suspect, fencing, unknown or off")
     private String state;
 
     @Mixin

@@ -132,7 +132,8 @@ public final class SourceDaemon implements Daemon.Service {
                 new NodeJobs(
                         parts.members(),
                         Optional.of((job, order) -> service.checkpoint(found(jobs, job), order)),
-                        Optional.empty())));
+                        Optional.empty()),
+                service.lostPeers()));
         health = config.health().filter(settings -> triggers).map(settings -> new HealthTrigger(settings, migrations));
     }
 

@@ -84,7 +84,8 @@ public final class TargetDaemon implements Daemon.Service {
                 config.journal(),
                 Optional.of(service.address()),
                 new NodeGauge(service.probe(), service::freePlaces),
-                new NodeJobs(parts.members(), Optional.empty(), Optional.of(service.restarts()))));
+                new NodeJobs(parts.members(), Optional.empty(), Optional.of(service.restarts())),
+                service.lostPeers()));
     }
 
     private static MemoryMount mount(TargetConfig.OwnStaging own) throws IOException, InterruptedException {

@@ -62,7 +62,7 @@ class MigrationTracerIT {
 
     private MigrationTracer tracer(String collector) {
         MigrationTracer tracer = new MigrationTracer(collector, meters);
-        tracer.serve(new ServicePart.Ready(ServicePart.Side.SOURCE, folder, Optional.empty(), null, null));
+        tracer.serve(new ServicePart.Ready(ServicePart.Side.SOURCE, folder, Optional.empty(), null, null, null));
         return tracer;
     }
 

@@ -68,9 +68,14 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
      * @param session the time-out of the services' sessions
      * @param probeLimit how many nodes are probed at once
      * @param jobs the limits of checkpoints of jobs over several nodes
+     * @param fencing switches lost nodes off; empty if the site has no command for that
      */
     public record ControllerSettings(
-            PeerAuthenticator key, Duration session, int probeLimit, JobTable.JobLimits jobs) {}
+            PeerAuthenticator key,
+            Duration session,
+            int probeLimit,
+            JobTable.JobLimits jobs,
+            Optional<NodeFencing> fencing) {}
 
     /** The answer to joining services: the cluster's name, the servers, the users of controllers, and TLS. */
     public record Entrance(String clusterId, List<String> servers, List<String> controllers, boolean tls) {}
@@ -81,6 +86,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     private final List<NodeAct.Probe> dueProbes = new ArrayList<>();
     private final ObjectMapper json = new ObjectMapper();
     private final RareLog log = new RareLog(LOG::warn);
+    private final NodeFencing.HeldBackAlarm heldBack = new NodeFencing.HeldBackAlarm();
     private final SplittableRandom random = new SplittableRandom();
     private final SpareChoice spares = new SpareChoice(random);
     private final NodeTable table;
@@ -102,7 +108,10 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     public Controller(ControllerSettings settings) {
         this.settings = settings;
         this.prober = new Prober(settings.probeLimit());
-        this.table = new NodeTable(random, settings.session().plus(GRACE_MARGIN));
+        this.table = new NodeTable(
+                random,
+                settings.session().plus(GRACE_MARGIN),
+                settings.fencing().map(NodeFencing::limits));
         this.jobAnswers = new JobAnswers(settings, table, tasks, workers, random, () -> active);
         this.jobs = jobAnswers.jobs();
         this.thread = LogContext.thread(this::run, "ppmr-controller");
@@ -140,6 +149,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                     nextTickNs = nowNs + TICK.toNanos();
                     if (active) {
                         table.tick(nowNs, System.currentTimeMillis());
+                        heldBack.write(table.heldBack(), nowNs);
                         if (known) {
                             jobs.tick();
                         }
@@ -169,10 +179,23 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                 question.witnesses().forEach(witness -> workers.execute(() -> ask(question, witness)));
             } else if (effect instanceof NodeAct.Write write) {
                 store.writeNode(write.host(), write.record().encode());
+            } else if (effect instanceof NodeAct.Fence fence) {
+                workers.execute(() -> fence(fence));
             } else if (effect instanceof NodeAct.Remove remove) {
                 store.removeNode(remove.host());
             }
         }
+    }
+
+    private void fence(NodeAct.Fence act) {
+        settings.fencing()
+                .orElseThrow()
+                .carryOut(
+                        act,
+                        store,
+                        () -> active,
+                        isProved -> tasks.add(() -> table.fenced(
+                                act.host(), act.number(), isProved, BootClock.nowNs(), System.currentTimeMillis())));
     }
 
     /** Probes all nodes of a tick by one call, however many sessions ended in it. */
@@ -247,8 +270,9 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         changes.stream().filter(change -> change.to() == NodeStatus.UP).forEach(change -> table.returnedFromOff(
                         change.host())
                 .ifPresent(boot -> LOG.error(
-                        "node {} is UP with boot {}, which an operator reported as ended: that was wrong."
-                                + " Remedy: check what was done in the belief that it was off",
+                        "node {} is UP with boot {}, which the fence command has proved off, or an operator reported"
+                                + " as off: that was wrong. Remedy: check what was done in the belief that it was off,"
+                                + " and the command",
                         change.host(),
                         boot)));
     }
@@ -257,6 +281,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         switch (state) {
             case UP, SILENT, OFF -> LOG.info("{}", text);
             case SERVICE_DOWN -> LOG.warn("{}: its kernel answers, and a service has no session", text);
+            case FENCING -> LOG.warn("{}: the fence command is run", text);
             case SUSPECT -> LOG.error("{}: neither this controller nor two other nodes get an answer", text);
             case UNKNOWN ->
                 LOG.error(
@@ -369,6 +394,10 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
             if (question instanceof ClusterMessage.FindSpares find) {
                 return whenActive(() ->
                         new ClusterMessage.Spares(spares.choose(find.needs(), table.targets(), BootClock.nowNs())));
+            }
+            if (question instanceof ClusterMessage.FindOff find) {
+                return whenActive(
+                        () -> new ClusterMessage.OffBoots(List.copyOf(table.endedBoots(Set.copyOf(find.boots())))));
             }
             if (question instanceof ClusterMessage.AskJobs ask) {
                 return isActive() ? jobAnswers.answer(ask) : whenActive(() -> new ClusterMessage.NotActive(""));

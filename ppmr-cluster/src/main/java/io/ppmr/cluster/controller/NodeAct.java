@@ -25,6 +25,15 @@ sealed interface NodeAct {
     /** Keep a node's record for the next active controller. */
     record Write(String host, NodeRecord record) implements NodeAct {}
 
+    /**
+     * Switch a node off: note it in the node's record, then run the site's command.
+     *
+     * @param bootId the boot that the command proves off
+     * @param number the number of this fence, which its result must have
+     * @param provedNs when the node was found silent once more
+     */
+    record Fence(String host, String bootId, long number, long provedNs) implements NodeAct {}
+
     /** Remove a node's record: it belongs to the cluster no longer. */
     record Remove(String host) implements NodeAct {}
 

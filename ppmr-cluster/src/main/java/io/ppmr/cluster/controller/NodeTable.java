@@ -1,5 +1,8 @@
 package io.ppmr.cluster.controller;
 
+import io.ppmr.cluster.controller.FenceRules.DueFences;
+import io.ppmr.cluster.controller.FenceRules.FenceCandidate;
+import io.ppmr.cluster.controller.FenceRules.FenceLimits;
 import io.ppmr.cluster.record.NodeRecord;
 import io.ppmr.cluster.record.NodeStatus;
 import io.ppmr.cluster.record.NodeView;
@@ -23,6 +26,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.random.RandomGenerator;
+import java.util.stream.Collectors;
 
 /**
  * The nodes of a cluster and the rules of their states, as the active controller applies them. It does no work of its
@@ -32,6 +36,9 @@ import java.util.random.RandomGenerator;
  * <p>A node without a session is probed. Only a node that neither this controller nor two other nodes can reach becomes
  * SUSPECT. After a pause of this process, or of its connection to the ensemble, the end of a session proves nothing:
  * for some time no node leaves its state for that reason.
+ *
+ * <p>A node that stays SUSPECT is fenced, if the site has a command for that, by {@link FenceRules}. It is probed once
+ * more before.
  */
 final class NodeTable {
     /** Interval of the probes of a node that is not UP. */
@@ -79,6 +86,18 @@ final class NodeTable {
         private boolean probing;
         private long nextProbeNs;
         private NodeRecord written;
+        /** The beginning of its delay before it is fenced. */
+        private long suspectNs;
+        /** True while it is probed once more before it is fenced. */
+        private boolean isConfirmed;
+        /** The number of the fence that is under way; 0 if none is. */
+        private long fence;
+        /** True if the command has proved it off while a service of it has a session. */
+        private boolean isProved;
+
+        private long provedNs;
+        private long fencedMs;
+        private long untilMs;
 
         private Node(String host) {
             this.host = host;
@@ -99,7 +118,9 @@ final class NodeTable {
                     List.copyOf(roles),
                     state,
                     sinceMs,
-                    unprobed);
+                    unprobed,
+                    state == NodeStatus.FENCING ? untilMs : 0,
+                    fencedMs);
         }
     }
 
@@ -122,19 +143,24 @@ final class NodeTable {
     private final List<Change> changes = new ArrayList<>();
     private final RandomGenerator random;
     private final Duration graceTime;
+    private final Optional<FenceLimits> fences;
+    private Optional<String> heldBack = Optional.empty();
     private long graceEndNs;
     private long lastBatch;
     /** Of all terms, so that no result of an earlier one counts. */
     private long lastRound;
 
     private long nowMs;
+    private long timeNs;
 
     /**
      * @param graceTime how long the end of a session proves nothing after a pause: a session's time-out and some more
+     * @param fences the limits of fences; empty if the site has no command for them
      */
-    NodeTable(RandomGenerator random, Duration graceTime) {
+    NodeTable(RandomGenerator random, Duration graceTime, Optional<FenceLimits> fences) {
         this.random = random;
         this.graceTime = graceTime;
+        this.fences = fences;
     }
 
     /** Begins with the records of an earlier active controller. */
@@ -158,6 +184,8 @@ final class NodeTable {
             node.state = record.state() == NodeStatus.SILENT ? NodeStatus.UP : record.state();
             node.sinceMs = record.sinceMs();
             node.unprobed = record.unprobed();
+            node.fencedMs = record.fencedMs();
+            node.untilMs = record.untilMs();
             node.probedAddress = record.questions();
             node.written = record;
             node.nextProbeNs = nowNs;
@@ -168,7 +196,13 @@ final class NodeTable {
 
     /** Notes that this process, or its connection to the ensemble, was paused. */
     void paused(long nowNs) {
+        timeNs = nowNs;
         graceEndNs = nowNs + graceTime.toNanos();
+        // What this controller has not observed without a gap proves nothing.
+        nodes.values().forEach(node -> {
+            node.suspectNs = nowNs;
+            node.isConfirmed = false;
+        });
     }
 
     /**
@@ -178,6 +212,7 @@ final class NodeTable {
      */
     boolean appeared(ServiceName name, Optional<ServiceRecord> record, long nowNs, long epochMs) {
         nowMs = epochMs;
+        timeNs = nowNs;
         if (nodes.size() >= MOST_NODES && !nodes.containsKey(name.host())) {
             return false;
         }
@@ -189,6 +224,11 @@ final class NodeTable {
         });
         boolean isNewBoot = record.isPresent() && !record.get().bootId().equals(node.bootId);
         if (isNewBoot) {
+            if (node.state == NodeStatus.FENCING) {
+                // What is fenced is another boot, which ended by that.
+                node.fence = 0;
+                become(node, NodeStatus.SERVICE_DOWN);
+            }
             node.roles.retainAll(node.services.keySet());
             node.probedAddress = "";
         }
@@ -220,6 +260,7 @@ final class NodeTable {
     /** A service's session ended. */
     void vanished(ServiceName name, long nowNs, long epochMs) {
         nowMs = epochMs;
+        timeNs = nowNs;
         Node node = nodes.get(name.host());
         if (name.role().equals(TARGET)) {
             targets.remove(name.host());
@@ -253,6 +294,7 @@ final class NodeTable {
     /** The result of this controller's own probe. */
     void probed(String host, long round, boolean answered, long nowNs, long epochMs) {
         nowMs = epochMs;
+        timeNs = nowNs;
         Node node = nodes.get(host);
         if (node == null || node.round != round || !node.probing) {
             return;
@@ -273,6 +315,7 @@ final class NodeTable {
     /** A witness's results: the addresses that answered it, of those in the batch. Empty if it did not answer. */
     void witnessed(long number, String witness, Optional<Set<String>> answered, long nowNs, long epochMs) {
         nowMs = epochMs;
+        timeNs = nowNs;
         Batch batch = batches.get(number);
         if (batch == null || !batch.pending.remove(witness)) {
             return;
@@ -292,7 +335,10 @@ final class NodeTable {
     private void conclude(long number, Batch batch) {
         batches.remove(number);
         for (Node node : batch.rounds.keySet()) {
-            if (!node.services.isEmpty() || node.round != batch.rounds.get(node) || node.state == NodeStatus.OFF) {
+            if (!node.services.isEmpty()
+                    || node.round != batch.rounds.get(node)
+                    || node.state == NodeStatus.OFF
+                    || node.state == NodeStatus.FENCING) {
                 continue;
             }
             if (batch.reached.contains(node)) {
@@ -302,13 +348,18 @@ final class NodeTable {
                         node,
                         batch.unreached.getOrDefault(node, 0) >= WITNESSES ? NodeStatus.SUSPECT : NodeStatus.UNKNOWN);
             }
-            noteRecord(node);
+            if (node.isConfirmed && node.state == NodeStatus.SUSPECT) {
+                beginFence(node);
+            } else {
+                noteRecord(node);
+            }
         }
     }
 
     /** Advances the time: begins probes that are due, queries witnesses, and ends what takes too long. */
     void tick(long nowNs, long epochMs) {
         nowMs = epochMs;
+        timeNs = nowNs;
         List.copyOf(batches.keySet()).stream()
                 .filter(number -> nowNs - batches.get(number).deadlineNs >= 0)
                 .forEach(number -> conclude(number, batches.get(number)));
@@ -336,11 +387,121 @@ final class NodeTable {
                 noteRecord(node);
             }
         }
+        fences.ifPresentOrElse(limits -> fence(limits, nowNs), this::endLateFences);
         askWitnesses(nowNs);
     }
 
+    // ---- fences -------------------------------------------------------------------------------------------------
+
+    private void fence(FenceLimits limits, long nowNs) {
+        List<FenceCandidate> candidates = nodes.values().stream()
+                .map(node -> new FenceCandidate(
+                        node.host, node.state, node.suspectNs, node.fencedMs, !node.bootId.isEmpty()))
+                .toList();
+        DueFences due = FenceRules.due(candidates, limits, nowNs, nowMs);
+        heldBack = due.heldBack();
+        for (String host : due.hosts()) {
+            Node node = nodes.get(host);
+            if (!node.isConfirmed) {
+                node.isConfirmed = true;
+                unanswered.remove(node);
+                probe(node, nowNs);
+            }
+        }
+        // The command of an earlier active controller may run, or never have been started: it is run again.
+        nodes.values().stream()
+                .filter(node -> node.state == NodeStatus.FENCING && node.fence == 0)
+                .forEach(this::beginFence);
+    }
+
+    /** An earlier active controller has begun fences, and this one has no command to ask again. */
+    private void endLateFences() {
+        nodes.values().stream()
+                .filter(node -> node.state == NodeStatus.FENCING && nowMs > node.untilMs)
+                .forEach(node -> {
+                    become(node, NodeStatus.SUSPECT);
+                    noteRecord(node);
+                });
+    }
+
+    private void beginFence(Node node) {
+        lastRound++;
+        node.isConfirmed = false;
+        node.fence = lastRound;
+        node.isProved = false;
+        node.fencedMs = nowMs;
+        node.untilMs = nowMs + fences.orElseThrow().deadline().toMillis();
+        forgetProbe(node);
+        become(node, NodeStatus.FENCING);
+        // The worker that carries the act out writes this record, by the version of the one before.
+        node.written = node.record();
+        acts.add(new NodeAct.Fence(node.host, node.bootId, node.fence, timeNs));
+    }
+
+    /** The result of a fence: whether the boot of the node was proved off. */
+    void fenced(String host, long number, boolean isProved, long nowNs, long epochMs) {
+        nowMs = epochMs;
+        timeNs = nowNs;
+        Node node = nodes.get(host);
+        if (node == null || node.fence != number || node.state != NodeStatus.FENCING) {
+            return;
+        }
+        if (isProved) {
+            node.isProved = true;
+            node.provedNs = nowNs;
+            judge(node, nowNs);
+        } else if (node.services.isEmpty()) {
+            node.fence = 0;
+            // Its delay begins again.
+            become(node, NodeStatus.SUSPECT);
+        } else {
+            node.fence = 0;
+            judgeSessions(node, nowNs);
+        }
+        noteRecord(node);
+    }
+
+    /**
+     * Derives the state of a node whose fence is under way. Sessions of a node that was switched off end by their
+     * time-out.
+     *
+     * @return false if it is fenced no longer
+     */
+    private boolean judgeFence(Node node, long nowNs) {
+        if (!node.isProved) {
+            return true;
+        }
+        if (node.services.isEmpty()) {
+            node.fence = 0;
+            node.offBoot = node.bootId;
+            become(node, NodeStatus.OFF);
+            return true;
+        }
+        if (nowNs - node.provedNs < graceTime.toNanos()) {
+            return true;
+        }
+        // The command lied: the node lives.
+        node.fence = 0;
+        node.offBoot = node.bootId;
+        return false;
+    }
+
+    /** Returns why nodes are not fenced though their delay is over; empty if none is. */
+    Optional<String> heldBack() {
+        return heldBack;
+    }
+
+    /** Returns those of some boots that ended, as the fence command has proved or an operator has reported. */
+    Set<String> endedBoots(Set<String> boots) {
+        return nodes.values().stream()
+                .filter(node -> node.state == NodeStatus.OFF && boots.contains(node.offBoot))
+                .map(node -> node.offBoot)
+                .collect(Collectors.toSet());
+    }
+
     private void askWitnesses(long nowNs) {
-        unanswered.removeIf(node -> !node.services.isEmpty() || node.state == NodeStatus.OFF);
+        unanswered.removeIf(
+                node -> !node.services.isEmpty() || node.state == NodeStatus.OFF || node.state == NodeStatus.FENCING);
         if (unanswered.isEmpty()) {
             return;
         }
@@ -383,6 +544,12 @@ final class NodeTable {
 
     /** Derives the state from the sessions, as far as they decide it. */
     private void judge(Node node, long nowNs) {
+        if (node.state != NodeStatus.FENCING || !judgeFence(node, nowNs)) {
+            judgeSessions(node, nowNs);
+        }
+    }
+
+    private void judgeSessions(Node node, long nowNs) {
         if (!node.services.isEmpty()) {
             boolean isWhole = node.services.keySet().containsAll(node.roles);
             if (isWhole) {
@@ -420,6 +587,8 @@ final class NodeTable {
             changes.add(new Change(node.host, state));
             node.state = state;
             node.sinceMs = nowMs;
+            node.suspectNs = timeNs;
+            node.isConfirmed &= state == NodeStatus.SUSPECT;
         }
     }
 
@@ -447,6 +616,7 @@ final class NodeTable {
                     + " node first");
         }
         node.offBoot = node.bootId;
+        node.fence = 0;
         forgetProbe(node);
         become(node, NodeStatus.OFF);
         noteRecord(node);
@@ -483,7 +653,7 @@ final class NodeTable {
         return Optional.empty();
     }
 
-    /** Returns the boot that an operator reported as ended, if a service of it has a session nevertheless. */
+    /** Returns the boot that counted as ended, if a service of it has a session nevertheless. */
     Optional<String> returnedFromOff(String host) {
         Node node = nodes.get(host);
         boolean isBack =

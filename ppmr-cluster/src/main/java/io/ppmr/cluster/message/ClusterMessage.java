@@ -222,6 +222,32 @@ public sealed interface ClusterMessage extends Message {
         }
     }
 
+    /** Service to the active controller: which of these boots of nodes ended? */
+    record FindOff(List<String> boots) implements ClusterMessage {
+        public FindOff {
+            boots = List.copyOf(boots);
+        }
+
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 76);
+            MessageFields.writeTexts(out, boots);
+        }
+    }
+
+    /** The answer to FindOff: the boots that ended, as a fence has proved or an operator has reported. */
+    record OffBoots(List<String> boots) implements ClusterMessage {
+        public OffBoots {
+            boots = List.copyOf(boots);
+        }
+
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 77);
+            MessageFields.writeTexts(out, boots);
+        }
+    }
+
     /** Reads the message of a MESSAGE frame whose header is valid. */
     static Message read(DirectBuffer frame, int offset) throws ProtocolException {
         return Message.read(frame, offset, ClusterMessage::readFields);
@@ -254,6 +280,8 @@ public sealed interface ClusterMessage extends Message {
             case 73 -> new QuestionRefused(MessageFields.text(in));
             case 74 -> new AskJobs(MessageFields.text(in), MessageFields.text(in));
             case 75 -> new JobsAnswer(MessageFields.text(in));
+            case 76 -> new FindOff(MessageFields.texts(in));
+            case 77 -> new OffBoots(MessageFields.texts(in));
             default -> null;
         };
     }

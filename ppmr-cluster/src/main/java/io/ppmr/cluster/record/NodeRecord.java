@@ -19,6 +19,8 @@ import java.util.Optional;
  * @param state its state
  * @param sinceMs the beginning of the state, in milliseconds since 1970
  * @param unprobed whether its firewall drops the controller's probe
+ * @param untilMs in FENCING the end of the command's time limit, in milliseconds since 1970; else 0
+ * @param fencedMs the begin of its last fence, in milliseconds since 1970; 0 if there was none
  */
 public record NodeRecord(
         String bootId,
@@ -27,13 +29,25 @@ public record NodeRecord(
         List<String> roles,
         NodeStatus state,
         long sinceMs,
-        boolean unprobed) {
+        boolean unprobed,
+        long untilMs,
+        long fencedMs) {
     private static final ObjectMapper JSON = JsonMapper.builder()
             .enable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
             .build();
 
     public NodeRecord {
         roles = roles == null ? List.of() : List.copyOf(roles);
+    }
+
+    /** Returns the record of the same node while the command to switch it off runs. */
+    public NodeRecord fencing(long nowMs, long endMs) {
+        return new NodeRecord(bootId, questions, zone, roles, NodeStatus.FENCING, nowMs, unprobed, endMs, nowMs);
+    }
+
+    /** Returns the record of the same node, whose boot was proved off. */
+    public NodeRecord off(long nowMs) {
+        return new NodeRecord(bootId, questions, zone, roles, NodeStatus.OFF, nowMs, unprobed, 0, fencedMs);
     }
 
     /** Returns the record as JSON. */

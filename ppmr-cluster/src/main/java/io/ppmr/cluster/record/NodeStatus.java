@@ -12,9 +12,11 @@ public enum NodeStatus {
     SERVICE_DOWN,
     /** Neither the controller nor two other nodes get an answer from its kernel. */
     SUSPECT,
+    /** The site's command to switch it off was started, and its result is not known yet. Neither UP nor OFF. */
+    FENCING,
     /** The controller gets no answer, and fewer than two other nodes could confirm it. An operator must decide. */
     UNKNOWN,
-    /** An operator reported that this boot of the node ended. */
+    /** The fence command has proved that this boot of the node ended, or an operator reported it. */
     OFF;
 
     /** Returns it as people enter it. */

@@ -8,7 +8,9 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.api.ACLProvider;
@@ -27,6 +29,7 @@ import org.apache.zookeeper.StatsTrack;
 import org.apache.zookeeper.ZooDefs.Perms;
 import org.apache.zookeeper.data.ACL;
 import org.apache.zookeeper.data.Id;
+import org.apache.zookeeper.data.Stat;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -328,6 +331,44 @@ public final class ControllerStore implements AutoCloseable {
         } catch (Exception e) {
             LOG.info("the record of node {} was not written: {}", host, e.getMessage());
             listener.notWritten(host);
+        }
+    }
+
+    /**
+     * Changes the record of a node by the version that was just read, after a sync. Blocks for some seconds at most.
+     *
+     * @param change returns the new record; empty if there must be none
+     * @return false if there is no record, if the change is none, or if another controller has written it meanwhile
+     */
+    public boolean changeNode(String host, Function<byte[], Optional<byte[]>> change) throws IOException {
+        String path = ClusterPaths.NODES + "/" + host;
+        try {
+            sync(path);
+            Stat stat = new Stat();
+            Optional<byte[]> next =
+                    change.apply(client.getData().storingStatIn(stat).forPath(path));
+            if (next.isEmpty()) {
+                return false;
+            }
+            client.setData().withVersion(stat.getVersion()).forPath(path, next.get());
+            return true;
+        } catch (KeeperException.BadVersionException | KeeperException.NoNodeException e) {
+            LOG.info("the record of node {} was changed by another controller: {}", host, e.getMessage());
+            return false;
+        } catch (Exception e) {
+            throw failure("the record of node " + host + " cannot be changed", e);
+        }
+    }
+
+    /** Waits until this controller's server has all changes that were made before. */
+    private void sync(String path) throws Exception {
+        CompletableFuture<Integer> done = new CompletableFuture<>();
+        client.sync()
+                .inBackground((unused, event) -> done.complete(event.getResultCode()))
+                .forPath(path);
+        KeeperException.Code code = KeeperException.Code.get(done.get(CALL_LIMIT_MS, TimeUnit.MILLISECONDS));
+        if (code != KeeperException.Code.OK) {
+            throw KeeperException.create(code, path);
         }
     }
 

@@ -35,11 +35,16 @@ class NodeTableTest {
         private final Set<String> muteWitnesses = new HashSet<>();
         private final Map<String, NodeRecord> kept = new HashMap<>();
         private final List<NodeTable.Change> changes = new ArrayList<>();
+        private final List<NodeAct.Fence> commands = new ArrayList<>();
         private long nowNs = 1;
         private boolean controllerIsCut;
 
         private Cluster(long seed, int nodes) {
-            table = new NodeTable(new SplittableRandom(seed), GRACE);
+            this(seed, nodes, Optional.empty());
+        }
+
+        private Cluster(long seed, int nodes, Optional<FenceRules.FenceLimits> fences) {
+            table = new NodeTable(new SplittableRandom(seed), GRACE, fences);
             table.begin(Map.of(), nowNs, 1);
             for (int i = 1; i <= nodes; i++) {
                 come("n" + i, 1);
@@ -102,6 +107,8 @@ class NodeTableTest {
                     ask.witnesses().forEach(witness -> answer(ask, witness));
                 } else if (effect instanceof NodeAct.Write write) {
                     kept.put(write.host(), write.record());
+                } else if (effect instanceof NodeAct.Fence fence) {
+                    commands.add(fence);
                 } else if (effect instanceof NodeAct.Remove remove) {
                     kept.remove(remove.host());
                 }
@@ -305,7 +312,7 @@ class NodeTableTest {
     }
 
     private static String viewWithUnreadableRecord() {
-        NodeTable table = new NodeTable(new SplittableRandom(1), GRACE);
+        NodeTable table = new NodeTable(new SplittableRandom(1), GRACE, Optional.empty());
         table.appeared(new ServiceName("n1", "source"), Optional.empty(), 1, 1);
         return table.views("", Optional.empty(), Optional.empty(), 1).get(0).release();
     }
@@ -317,7 +324,7 @@ class NodeTableTest {
         cluster.pass(Duration.ofSeconds(6));
         assertEquals(NodeStatus.SUSPECT, cluster.state("n5"));
         Map<String, NodeRecord> kept = Map.copyOf(cluster.kept);
-        NodeTable next = new NodeTable(new SplittableRandom(1), GRACE);
+        NodeTable next = new NodeTable(new SplittableRandom(1), GRACE, Optional.empty());
         next.begin(kept, 1, 1);
         assertEquals(Optional.of(NodeStatus.SUSPECT), next.state("n5"));
         assertEquals(Optional.of(NodeStatus.UP), next.state("n1"));
@@ -418,7 +425,7 @@ class NodeTableTest {
 
     @Test
     void shouldTakeNoFurtherNamesWhenItHasAsManyAsItKeeps() {
-        NodeTable table = new NodeTable(new SplittableRandom(1), GRACE);
+        NodeTable table = new NodeTable(new SplittableRandom(1), GRACE, Optional.empty());
         table.begin(Map.of(), 1, 1);
         for (int i = 0; i < NodeTable.MOST_NODES; i++) {
             assertTrue(table.appeared(new ServiceName("n" + i, "target"), Optional.empty(), 1, 1));
@@ -428,5 +435,157 @@ class NodeTableTest {
         table.vanished(new ServiceName("n7", "target"), 1, 1);
         assertEquals(Optional.empty(), table.forget("n7", 1, 1));
         assertTrue(table.appeared(new ServiceName("more", "target"), Optional.empty(), 1, 1));
+    }
+
+    // ---- fences ------------------------------------------------------------------------------------------------
+
+    private static final Duration DELAY = Duration.ofSeconds(30);
+    private static final FenceRules.FenceLimits FENCES = new FenceRules.FenceLimits(DELAY, Duration.ofSeconds(20), 4);
+
+    private static Cluster fenced(int nodes) {
+        return new Cluster(7, nodes, Optional.of(FENCES));
+    }
+
+    private static void end(Cluster cluster, boolean isProved) {
+        NodeAct.Fence fence = cluster.commands.get(cluster.commands.size() - 1);
+        cluster.table.fenced(fence.host(), fence.number(), isProved, cluster.nowNs, cluster.nowNs / 1_000_000);
+        cluster.carryOut();
+    }
+
+    @Test
+    void shouldFenceANodeThatStaysSuspectAndBeOffWhenTheCommandProvesIt() {
+        Cluster cluster = fenced(5);
+        cluster.lose("n2");
+        cluster.pass(DELAY);
+        assertEquals(List.of(), cluster.commands);
+        cluster.pass(Duration.ofSeconds(3));
+        assertEquals(1, cluster.commands.size());
+        assertEquals("n2", cluster.commands.get(0).host());
+        assertEquals(BOOT + 1, cluster.commands.get(0).bootId());
+        assertEquals(NodeStatus.FENCING, cluster.state("n2"));
+        cluster.pass(DELAY.multipliedBy(3));
+        assertEquals(1, cluster.commands.size(), "it is asked once");
+        end(cluster, true);
+        assertEquals(NodeStatus.OFF, cluster.state("n2"));
+        assertEquals(NodeStatus.OFF, cluster.kept.get("n2").state());
+        assertEquals(Set.of(BOOT + 1), cluster.table.endedBoots(Set.of(BOOT + 1, BOOT + 2)));
+        cluster.come("n2", 2);
+        assertEquals(NodeStatus.UP, cluster.state("n2"));
+        assertEquals(Optional.empty(), cluster.table.returnedFromOff("n2"));
+    }
+
+    @Test
+    void shouldNotFenceANodeThatAnswersWhenItIsProbedOnceMore() {
+        Cluster cluster = fenced(5);
+        cluster.lose("n2");
+        cluster.pass(DELAY);
+        cluster.answering.add(Cluster.address("n2"));
+        cluster.pass(DELAY);
+        assertEquals(List.of(), cluster.commands);
+        assertEquals(NodeStatus.SERVICE_DOWN, cluster.state("n2"));
+    }
+
+    @Test
+    void shouldBeginTheDelayAnewWhenThisControllerWasPausedOrACommandFailed() {
+        Cluster cluster = fenced(5);
+        cluster.lose("n2");
+        cluster.pass(DELAY.minus(Duration.ofSeconds(2)));
+        cluster.table.paused(cluster.nowNs);
+        cluster.pass(DELAY.minus(Duration.ofSeconds(2)));
+        assertEquals(List.of(), cluster.commands);
+        cluster.pass(Duration.ofSeconds(6));
+        assertEquals(1, cluster.commands.size());
+        end(cluster, false);
+        assertEquals(NodeStatus.SUSPECT, cluster.state("n2"));
+        cluster.pass(DELAY.minus(Duration.ofSeconds(2)));
+        assertEquals(1, cluster.commands.size());
+        cluster.pass(Duration.ofSeconds(6));
+        assertEquals(2, cluster.commands.size());
+    }
+
+    @Test
+    void shouldFenceNoneWhenManyAreSuspectAtOnceAndReturnTheReason() {
+        Cluster cluster = fenced(5);
+        List.of("n2", "n3").forEach(cluster::lose);
+        cluster.pass(Duration.ofSeconds(6));
+        cluster.lose("n4");
+        cluster.pass(Duration.ofSeconds(6));
+        // Only two are left, which is one witness too few for a SUSPECT controller, and enough for these.
+        cluster.pass(DELAY.multipliedBy(2));
+        assertEquals(List.of(), cluster.commands);
+        assertTrue(
+                cluster.table.heldBack().orElseThrow().contains("n2, n3"),
+                cluster.table.heldBack().get());
+    }
+
+    @Test
+    void shouldNeverFenceAnUnknownNode() {
+        Cluster cluster = fenced(5);
+        cluster.lose("n2");
+        cluster.controllerIsCut = true;
+        cluster.pass(DELAY.multipliedBy(4));
+        assertEquals(NodeStatus.UNKNOWN, cluster.state("n2"));
+        assertEquals(List.of(), cluster.commands);
+    }
+
+    @Test
+    void shouldAskTheCommandAgainWhenAnEarlierControllerHasBegunAFence() {
+        Cluster cluster = fenced(5);
+        cluster.lose("n2");
+        cluster.pass(DELAY.plus(Duration.ofSeconds(3)));
+        assertEquals(1, cluster.commands.size());
+        Map<String, NodeRecord> records = new HashMap<>(cluster.kept);
+        records.put("n2", records.get("n2").fencing(5, 6));
+        cluster.table.begin(records, cluster.nowNs, cluster.nowNs / 1_000_000);
+        // Its services have a session again: it is not UP until the command ended.
+        cluster.come("n2", 1);
+        cluster.pass(Duration.ofSeconds(2));
+        assertEquals(2, cluster.commands.size());
+        assertEquals(NodeStatus.FENCING, cluster.state("n2"));
+        end(cluster, false);
+        assertEquals(NodeStatus.UP, cluster.state("n2"));
+    }
+
+    /** The fence lied: nothing can be done but an error in the log. */
+    @Test
+    void shouldBeUpAndReportThatTheCommandLiedWhenTheSameBootKeepsItsSession() {
+        Cluster cluster = fenced(5);
+        cluster.lose("n2");
+        cluster.pass(DELAY.plus(Duration.ofSeconds(3)));
+        cluster.come("n2", 1);
+        end(cluster, true);
+        assertEquals(NodeStatus.FENCING, cluster.state("n2"));
+        assertEquals(Set.of(), cluster.table.endedBoots(Set.of(BOOT + 1)));
+        cluster.pass(GRACE.plus(Duration.ofSeconds(1)));
+        assertEquals(NodeStatus.UP, cluster.state("n2"));
+        assertEquals(Optional.of(BOOT + 1), cluster.table.returnedFromOff("n2"));
+    }
+
+    @Test
+    void shouldBeUpWhenTheNodeBootsWhileItIsFenced() {
+        Cluster cluster = fenced(5);
+        cluster.lose("n2");
+        cluster.pass(DELAY.plus(Duration.ofSeconds(3)));
+        cluster.come("n2", 2);
+        assertEquals(NodeStatus.UP, cluster.state("n2"));
+        end(cluster, true);
+        assertEquals(NodeStatus.UP, cluster.state("n2"));
+        assertEquals(Set.of(), cluster.table.endedBoots(Set.of(BOOT + 1, BOOT + 2)));
+    }
+
+    @Test
+    void shouldEndAFenceOfAnEarlierControllerByItsTimeWhenThisOneHasNoCommand() {
+        Cluster cluster = new Cluster(7, 5);
+        cluster.lose("n2");
+        cluster.pass(DELAY);
+        Map<String, NodeRecord> records = new HashMap<>(cluster.kept);
+        long nowMs = cluster.nowNs / 1_000_000;
+        records.put("n2", records.get("n2").fencing(nowMs, nowMs + 20_000));
+        cluster.table.begin(records, cluster.nowNs, nowMs);
+        List.of("n1", "n3", "n4", "n5").forEach(host -> cluster.come(host, 1));
+        cluster.pass(Duration.ofSeconds(18));
+        assertEquals(NodeStatus.FENCING, cluster.state("n2"));
+        cluster.pass(Duration.ofSeconds(4));
+        assertEquals(NodeStatus.SUSPECT, cluster.state("n2"));
     }
 }

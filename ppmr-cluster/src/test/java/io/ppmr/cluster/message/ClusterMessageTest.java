@@ -36,7 +36,9 @@ class ClusterMessageTest {
             new ClusterMessage.NotActive("c2:7413"),
             new ClusterMessage.QuestionRefused("why"),
             new ClusterMessage.AskJobs("show", "{}"),
-            new ClusterMessage.JobsAnswer("{\"number\":1}"));
+            new ClusterMessage.JobsAnswer("{\"number\":1}"),
+            new ClusterMessage.FindOff(List.of("0123abcd-0123-0123-0123-000000000001")),
+            new ClusterMessage.OffBoots(List.of()));
 
     @Test
     void shouldReadWhatItWrote() throws Exception {

@@ -29,6 +29,7 @@ import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -178,8 +179,24 @@ public record ServiceConfig(
         return commands;
     }
 
+    /**
+     * The keys of a fence, of whatever section.
+     *
+     * @param command the command
+     * @param passwordFile the file with its password
+     * @param delay time before it runs
+     * @param deadline its time limit
+     */
+    public record FenceSite(
+            Optional<List<String>> command, Optional<Path> passwordFile, Duration delay, Duration deadline) {}
+
     private static Optional<Fence> fence(ConfigFile.FileSection<FenceKeys> section) {
         FenceKeys keys = section.values();
+        return fence(section, new FenceSite(keys.command(), keys.passwordFile(), keys.delay(), keys.deadline()));
+    }
+
+    /** Returns the fence of a section, and reports its mistakes there. Returns empty if no command is named. */
+    public static Optional<Fence> fence(ConfigFile.FileSection<?> section, FenceSite keys) {
         List<String> words = keys.command().orElse(List.of());
         Path password = keys.passwordFile().orElse(null);
         section.here("password_file", password, ServiceConfig::requireSecret);

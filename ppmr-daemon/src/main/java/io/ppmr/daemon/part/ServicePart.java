@@ -7,6 +7,7 @@ import io.ppmr.daemon.config.file.ConfigFile;
 import io.ppmr.daemon.config.file.ConfigRole;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.jobs.JobSource;
+import io.ppmr.migration.LostPeers;
 import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.NodeGauge;
 import io.ppmr.migration.source.SpareNodes;
@@ -74,8 +75,15 @@ public interface ServicePart {
      * @param listen the address at which a target takes migrations, or empty at a source
      * @param gauge reads the present figures of the node
      * @param jobs the jobs over several nodes
+     * @param peers the nodes that open migrations wait for
      */
-    record Ready(Side side, Path journal, Optional<InetSocketAddress> listen, NodeGauge gauge, NodeJobs jobs) {}
+    record Ready(
+            Side side,
+            Path journal,
+            Optional<InetSocketAddress> listen,
+            NodeGauge gauge,
+            NodeJobs jobs,
+            LostPeers peers) {}
 
     /** The configuration of a part. It is immutable. */
     interface Configured {

@@ -14,6 +14,7 @@ import io.ppmr.fuse.MountException;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.linux.BootClock;
 import io.ppmr.linux.LogContext;
+import io.ppmr.migration.LostPeers;
 import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.keep.KeptImageNote;
@@ -185,6 +186,12 @@ public final class SourceService implements AutoCloseable {
                 id,
                 context.journal(),
                 owner.map(MigrationQueue.Owner::id).stream().toList());
+    }
+
+    /** Returns the nodes that open migrations wait for. The service has started. */
+    public LostPeers lostPeers() {
+        return new LostPeers(
+                LostPeers.Role.SOURCE, this::open, id -> context.journal().records(id), this::resolve);
     }
 
     /** Moves a job to the first spare node that accepts it. */

@@ -7,6 +7,7 @@ import io.ppmr.checkpoint.Polling;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.linux.BootClock;
+import io.ppmr.migration.LostPeers;
 import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.samples.SampleStore;
@@ -259,6 +260,11 @@ public final class TargetService implements AutoCloseable {
         return sessions.respond(limit.toNanos())
                 ? Optional.empty()
                 : Optional.of("a session's agent has not run for " + limit);
+    }
+
+    /** Returns the nodes that open migrations wait for. The service has started. */
+    public LostPeers lostPeers() {
+        return new LostPeers(LostPeers.Role.TARGET, this::open, journal::records, this::resolve);
     }
 
     /** Returns the restarts of jobs over several nodes. The service has started. */
