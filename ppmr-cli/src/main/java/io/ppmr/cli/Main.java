@@ -133,6 +133,8 @@ public final class Main implements Runnable {
                 || !(Files.exists(Path.of(home, "install.manifest"))
                         || Files.exists(Path.of(home, ProgramCheck.PACKAGE)));
         program.getCommandSpec().usageMessage().exitCodeList(ExitCode.meanings());
+        // A value may be the name of a subcommand, as in: nodes --state off.
+        program.setAllowSubcommandsAsOptionParameters(true);
         CommandList.all().describe(program, sources);
         return program;
     }

@@ -150,7 +150,11 @@ final class PlayedMembers implements ManySessions.Follower, AutoCloseable {
                 untilAnswered(
                         member,
                         new JobQuestion.Register(
-                                JOB, host(member), members, Set.of(pod(member)), new JobRecord.JobSchedule("", "")),
+                                JOB,
+                                host(member),
+                                members,
+                                Set.of(pod(member)),
+                                new JobRecord.JobSchedule("", "", false)),
                         () -> {});
                 return null;
             }));

@@ -17,6 +17,8 @@ import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.locks.LockSupport;
 import picocli.CommandLine.Command;
@@ -41,6 +43,9 @@ final class ClusterJobCommand implements Runnable {
     private static final long LOOK_NS = 200_000_000;
     /** The time for another controller to become the active one. */
     private static final Duration SILENCE = Duration.ofSeconds(60);
+
+    /** A recovery that waits longer for the same nodes needs an operator. */
+    private static final Duration WAIT_LIMIT = Duration.ofSeconds(30);
 
     private static final long SILENT_LOOK_NS = 1_000_000_000;
     private static final double MIB = 1 << 20;
@@ -100,13 +105,33 @@ final class ClusterJobCommand implements Runnable {
     int show(
             @Parameters(paramLabel = "JOB", description = "the job, JOB or UID/JOB") String job,
             @Mixin SocketArgument socket,
+            @Option(names = "--watch", description = "print the job again whenever it changes, until interrupted")
+                    boolean watch,
             @Option(names = "--json", description = "print the result as JSON") boolean json)
             throws Exception {
-        JobView found = one(socket.anyPath(), job);
+        if (json && watch) {
+            throw new ParameterException(spec.commandLine(), "--watch prints text. Remedy: leave out --json");
+        }
+        Path path = socket.anyPath(List.of(ControllerConfig.ROLE));
+        JobView found = one(path, job);
         if (json) {
             JsonText.print(out(), found);
             return ExitCode.OK.number();
         }
+        print(found);
+        while (watch) {
+            LockSupport.parkNanos(SILENT_LOOK_NS);
+            JobView now = one(path, job);
+            if (!now.equals(found)) {
+                found = now;
+                out().println();
+                print(found);
+            }
+        }
+        return ExitCode.OK.number();
+    }
+
+    private void print(JobView found) {
         PrintWriter out = out();
         out.printf("job %s: %s, incarnation %d%n", found.job(), found.phase(), found.incarnation());
         out.printf("members: %d of %d are registered%n", found.registered(), found.members());
@@ -119,6 +144,11 @@ final class ClusterJobCommand implements Runnable {
                     found.last().number(),
                     found.last().outcome(),
                     found.last().reason());
+        }
+        if (!found.last().waitsFor().isEmpty()) {
+            out.printf(
+                    "%s waits for %s%n",
+                    found.phase(), String.join(", ", found.last().waitsFor()));
         }
         if (!found.schedule().every().isEmpty()) {
             out.printf(
@@ -138,7 +168,6 @@ final class ClusterJobCommand implements Runnable {
                     set.heldMs());
         }
         out.flush();
-        return ExitCode.OK.number();
     }
 
     @Command(
@@ -187,9 +216,49 @@ final class ClusterJobCommand implements Runnable {
             @Mixin SocketArgument socket,
             @Option(names = "--json", description = "print the result as JSON") boolean json)
             throws Exception {
-        long number = order(socket.anyPath(), JobRequests.RESTART, new JobRequest(job, set, on, awayOff), PLAN_LIMIT);
+        long number =
+                order(socket.anyPath(), JobRequests.RESTART, new JobRequest(job, set, on, awayOff, null), PLAN_LIMIT);
         JobView ended = await(socket.anyPath(), job, "restart", number);
         return print(JobOutcome.of(ended, true, number), json);
+    }
+
+    @Command(
+            name = "recover",
+            description = {
+                "Brings a job back after the loss of nodes: all of it goes back to a set.",
+                "Living nodes end their pods and restore them in place.",
+                "Spare nodes restore the pods of nodes that are off.",
+                "The exit status is 4 if it was refused and nothing was touched, and 5 if it has begun and waits for a"
+                        + " node."
+            },
+            mixinStandardHelpOptions = true)
+    @JsonResult(JobOutcome.class)
+    int recover(
+            @Parameters(paramLabel = "JOB", description = "the job, JOB or UID/JOB") String job,
+            @Option(names = "--set", paramLabel = "SET", description = "the set (default: the newest)") String set,
+            @Option(
+                            names = "--off",
+                            paramLabel = "NODE",
+                            split = ",",
+                            description = "a node that is off, as ppmr nodes off reports it; only on the active"
+                                    + " controller's node, with --config of the controller")
+                    List<String> off,
+            @Option(
+                            names = "--moved-away-is-off",
+                            paramLabel = "NODE",
+                            split = ",",
+                            description = "a node to which pods may have been moved while no controller answered: the"
+                                    + " operator confirms that no pod of the job runs there")
+                    List<String> awayOff,
+            @Mixin SocketArgument socket,
+            @Option(names = "--json", description = "print the result as JSON") boolean json)
+            throws Exception {
+        Path path = socket.anyPath(List.of(ControllerConfig.ROLE));
+        long number = order(path, JobRequests.RECOVER, new JobRequest(job, set, null, awayOff, off), PLAN_LIMIT);
+        Optional<JobView> ended = await(path, job, "restart", number, WAIT_LIMIT);
+        return print(
+                ended.isPresent() ? JobOutcome.of(ended.get(), true, number) : JobOutcome.waiting(one(path, job)),
+                json);
     }
 
     @Command(
@@ -234,6 +303,19 @@ final class ClusterJobCommand implements Runnable {
     /** Waits for the end of a checkpoint or restart. It has limits of its own, so it ends. */
     private static JobView await(Path socket, String job, String kind, long number)
             throws IOException, RequestException {
+        return await(socket, job, kind, number, Duration.ofDays(1)).orElseThrow();
+    }
+
+    /**
+     * Waits for the end of a checkpoint or restart.
+     *
+     * @param still for how long it may wait for the same nodes
+     * @return empty if it waits for the same nodes for longer
+     */
+    private static Optional<JobView> await(Path socket, String job, String kind, long number, Duration still)
+            throws IOException, RequestException {
+        Set<String> waited = Set.of();
+        long waitedNs = System.nanoTime();
         long silentNs = System.nanoTime();
         while (true) {
             JobView now;
@@ -248,9 +330,19 @@ final class ClusterJobCommand implements Runnable {
                 LockSupport.parkNanos(SILENT_LOOK_NS);
                 continue;
             }
-            boolean isOver = now.last().kind().equals(kind) && now.last().number() >= number;
+            // A recovery that failed after pods were ended is ordered again, with a number of its own.
+            boolean isOver = now.last().kind().equals(kind)
+                    && now.last().number() >= number
+                    && !now.phase().equals("recovering");
             if (isOver) {
-                return now;
+                return Optional.of(now);
+            }
+            boolean isEnding = now.phase().equals("ending");
+            if (!isEnding || !now.last().waitsFor().equals(waited)) {
+                waited = now.last().waitsFor();
+                waitedNs = System.nanoTime();
+            } else if (System.nanoTime() - waitedNs > still.toNanos()) {
+                return Optional.empty();
             }
             LockSupport.parkNanos(LOOK_NS);
         }

@@ -209,7 +209,8 @@ public final class ClusterPart implements ServicePart {
                             question,
                             question instanceof JobQuestion.OrderRestart ? RESTART_LIMIT : JOB_LIMIT),
                     ownName(),
-                    job -> Optional.ofNullable(member).flatMap(one -> one.jobs().refusal(job))));
+                    job -> Optional.ofNullable(member).flatMap(one -> one.jobs().refusal(job)),
+                    Optional.empty()));
             return requests;
         }
 

@@ -44,6 +44,9 @@ final class ControllerMeters {
                         .overdue())
                 .description("Jobs over several nodes that have missed two regular checkpoints.")
                 .register(meters);
+        Gauge.builder("ppmr.job.standing", controller, one -> one.jobs().standingStill())
+                .description("Jobs over several nodes that are stopped after the loss of a node.")
+                .register(meters);
         Gauge.builder("ppmr.controller.active", controller, one -> one.isActive() ? 1 : 0)
                 .description("1 if this is the active controller.")
                 .register(meters);

@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.cluster.controller.Controller;
 import io.ppmr.cluster.controller.NodeFencing;
+import io.ppmr.cluster.job.JobQuestion;
 import io.ppmr.cluster.message.ClusterMessage;
 import io.ppmr.cluster.message.ControllerQuestions;
 import io.ppmr.cluster.message.QuestionListener;
@@ -26,6 +27,7 @@ import io.ppmr.daemon.service.Watchdog;
 import io.ppmr.linux.HostPort;
 import io.ppmr.linux.LibC;
 import io.ppmr.linux.RareLog;
+import io.ppmr.migration.RequestException;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.HashMap;
@@ -48,6 +50,8 @@ final class ControllerProcess {
     private static final int FOR_OWNER_ALONE = 077;
     private static final Duration CONNECT_STEP = Duration.ofSeconds(1);
     private static final Duration CHECK_LIMIT = Duration.ofSeconds(5);
+    /** The time for the plan of a recovery, for which services are asked. */
+    private static final Duration JOB_LIMIT = Duration.ofSeconds(35);
 
     private final ControllerConfig config;
     private final Optional<String> adopted;
@@ -183,6 +187,30 @@ final class ControllerProcess {
         return complaint.isPresent() ? complaint : control.complaint(limit);
     }
 
+    /** Answers a question about jobs, here or at the active controller. */
+    private JobQuestion.Answer askJobs(Controller controller, JobQuestion question)
+            throws IOException, RequestException {
+        ClusterMessage.AskJobs ask = new ClusterMessage.AskJobs(question.kind(), question.text());
+        try {
+            ClusterMessage answer = controller.answer(ask, "");
+            if (answer instanceof ClusterMessage.NotActive other) {
+                answer = new ControllerQuestions(
+                                HostPort.parse(other.active()).map(HostPort::unresolved).stream()
+                                        .toList(),
+                                config.key())
+                        .ask(ask, ClusterMessage.JobsAnswer.class, JOB_LIMIT);
+            }
+            if (answer instanceof ClusterMessage.QuestionRefused refused) {
+                throw new RequestException(refused.reason());
+            }
+            return JobQuestion.Answer.parse(((ClusterMessage.JobsAnswer) answer).text())
+                    .orElseThrow(() -> new IOException("the active controller gave an answer of another form"));
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IOException("the controller ends", e);
+        }
+    }
+
     private Map<String, ControlRequest<?>> requests(Controller controller) {
         Map<String, ControlRequest<?>> requests = new HashMap<>(NodeRequests.of(question -> {
             try {
@@ -203,6 +231,11 @@ final class ControllerProcess {
             }
         }));
         requests.putAll(NodeRequests.changes(controller));
+        requests.putAll(JobRequests.of(
+                question -> askJobs(controller, question),
+                "",
+                job -> Optional.empty(),
+                Optional.of(controller::turnOff)));
         requests.put(
                 ControlProtocol.STATUS,
                 ControlRequest.status(() -> new ControlStatus(

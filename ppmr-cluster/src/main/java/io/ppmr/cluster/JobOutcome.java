@@ -13,7 +13,7 @@ import java.util.Optional;
  *
  * @param job the job
  * @param set the set; empty if there is none
- * @param outcome checkpointed, void, refused, restarted, failed or superseded
+ * @param outcome checkpointed, void, refused, restarted, recovered, waiting, failed or superseded
  * @param reason its cause; empty if it was successful
  * @param heldMs the longest time for which a member was held
  * @param dumpMs the longest time of a dump
@@ -26,6 +26,8 @@ record JobOutcome(
     private static final double MIB = 1 << 20;
     /** The job's record has only its last checkpoint or restart, and that is a later one. */
     private static final String SUPERSEDED = "superseded";
+    /** Begun, and some node must end, or answer, before it continues. */
+    private static final String WAITING = "waiting";
 
     /**
      * Returns the end of a checkpoint or restart.
@@ -51,10 +53,27 @@ record JobOutcome(
                 set.map(SetView::bytes).orElse(0L));
     }
 
+    /** Returns the state of a recovery that is not over. */
+    static JobOutcome waiting(JobView now) {
+        String nodes = String.join(", ", now.last().waitsFor());
+        return new JobOutcome(
+                now.job(),
+                "",
+                WAITING,
+                "its recovery is in phase " + now.phase() + ", and waits for " + nodes + ". Remedy: start the services"
+                        + " of these nodes; or end such a node, then type on the active controller's node: ppmr nodes"
+                        + " off NODE. The recovery then continues",
+                0,
+                0,
+                0,
+                0);
+    }
+
     /** Returns the exit code of the command. A set that was written counts, whatever followed. */
     ExitCode exitCode() {
         return switch (outcome) {
-            case "checkpointed", "restarted" -> ExitCode.OK;
+            case "checkpointed", "restarted", "recovered" -> ExitCode.OK;
+            case WAITING -> ExitCode.IN_DOUBT;
             case "void" -> ExitCode.ROLLED_BACK;
             case "refused" -> ExitCode.REFUSED;
             default -> set.isEmpty() ? ExitCode.FAILED : ExitCode.OK;
@@ -73,6 +92,8 @@ record JobOutcome(
                         bytes / MIB,
                         heldMs);
             case "restarted" -> "job " + job + " runs again";
+            case "recovered" -> "job " + job + " runs again, with the pods of living nodes in their places";
+            case WAITING -> "job " + job + " is stopped: " + reason;
             case "failed" -> "job " + job + " was not restarted, and nothing of it runs: " + reason;
             case SUPERSEDED ->
                 set.isEmpty()

@@ -30,6 +30,9 @@ import java.util.function.Function;
  *   {"request": "job_restart", "job": JOB, "set": SET, "on": [HOST],
  *    "moved_away_is_off": [HOST]}
  *                                              "job_ordered", the number of the restart
+ *   {"request": "job_recover", "job": JOB, "set": SET, "off": [HOST],
+ *    "moved_away_is_off": [HOST]}
+ *                                              "job_ordered", the number of the restart; "off" at a controller only
  *   {"request": "job_forget", "job": JOB}      "job_forgotten"
  * </pre>
  */
@@ -38,6 +41,7 @@ final class JobRequests {
     static final String JOBS = "jobs";
     static final String CHECKPOINT = "job_checkpoint";
     static final String RESTART = "job_restart";
+    static final String RECOVER = "job_recover";
     static final String ORDERED = "job_ordered";
     static final String FORGET = "job_forget";
     static final String FORGOTTEN = "job_forgotten";
@@ -51,17 +55,25 @@ final class JobRequests {
      * @param set the set, or null for the newest
      * @param on the nodes, or null for those where the pods were
      * @param awayOff the nodes on which no pod of the job runs by an operator's confirmation, or null
+     * @param off the nodes that are off by an operator's report, or null
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
     record JobRequest(
             String job,
             String set,
             List<String> on,
-            @JsonProperty("moved_away_is_off") List<String> awayOff) {
+            @JsonProperty("moved_away_is_off") List<String> awayOff,
+            List<String> off) {
         /** A request about a job. */
         JobRequest(String job) {
-            this(job, null, null, null);
+            this(job, null, null, null, null);
         }
+    }
+
+    /** Notes an operator's report that a node is off. Returns why it cannot be so, or empty. */
+    @FunctionalInterface
+    interface OffReport {
+        Optional<String> of(String node, String by) throws IOException, InterruptedException;
     }
 
     /** Carries a request out, and sends the answer. */
@@ -75,9 +87,13 @@ final class JobRequests {
      *
      * @param host the name of this node
      * @param refusal why pods of a job on this node are not registered, if so
+     * @param off takes reports of nodes that are off: at a controller, and at no other service
      */
     static Map<String, ControlRequest<?>> of(
-            ActiveController controllers, String host, Function<JobName, Optional<String>> refusal) {
+            ActiveController controllers,
+            String host,
+            Function<JobName, Optional<String>> refusal,
+            Optional<OffReport> off) {
         return Map.of(
                 SHOW,
                 request((request, with) -> with.send(JOBS, jobs(controllers, request, with, refusal))),
@@ -85,7 +101,12 @@ final class JobRequests {
                 request((request, with) ->
                         with.send(ORDERED, ordered(controllers, new JobQuestion.OrderCheckpoint(own(request, with))))),
                 RESTART,
-                request((request, with) -> with.send(ORDERED, restart(controllers, request, with, host))),
+                request((request, with) -> with.send(ORDERED, restart(controllers, request, with, host, false))),
+                RECOVER,
+                request((request, with) -> {
+                    reportOff(off, request, with);
+                    with.send(ORDERED, restart(controllers, request, with, host, true));
+                }),
                 FORGET,
                 request((request, with) -> {
                     JobName job = own(request, with);
@@ -106,7 +127,28 @@ final class JobRequests {
         });
     }
 
-    private static Long restart(ActiveController controllers, JobRequest request, Exchange with, String host)
+    private static void reportOff(Optional<OffReport> off, JobRequest request, Exchange with)
+            throws IOException, RequestException {
+        List<String> nodes = request.off() == null ? List.of() : request.off();
+        if (!nodes.isEmpty() && (off.isEmpty() || !with.controls())) {
+            throw new RequestException("only an operator can report a node as off, on the active controller's node."
+                    + " Remedy: type there: ppmr job recover --config /etc/ppmr/controller.toml --off NODE");
+        }
+        for (String node : nodes) {
+            try {
+                Optional<String> why = off.orElseThrow().of(node, "user " + with.user());
+                if (why.isPresent()) {
+                    throw new RequestException(why.get());
+                }
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new IOException("the controller ends", e);
+            }
+        }
+    }
+
+    private static Long restart(
+            ActiveController controllers, JobRequest request, Exchange with, String host, boolean isRecovery)
             throws IOException, RequestException {
         String set = request.set() == null ? "" : request.set();
         if (!set.isEmpty() && !JobKey.isSet(set)) {
@@ -118,7 +160,8 @@ final class JobRequests {
             throw new RequestException("only an operator can confirm that no pod runs on a node. Remedy: have one"
                     + " restart the job with --moved-away-is-off");
         }
-        return ordered(controllers, new JobQuestion.OrderRestart(own(request, with), set, on, host, awayOff));
+        return ordered(
+                controllers, new JobQuestion.OrderRestart(own(request, with), set, on, host, awayOff, isRecovery));
     }
 
     private static Long ordered(ActiveController controllers, JobQuestion question)

@@ -6,6 +6,7 @@ import io.ppmr.cluster.job.JobView;
 import io.ppmr.daemon.service.ExitCode;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 
 class JobOutcomeTest {
@@ -26,7 +27,7 @@ class JobOutcomeTest {
     }
 
     private static JobView.LastView last(String kind, long number, String outcome, String reason) {
-        return new JobView.LastView(kind, number, outcome, reason);
+        return new JobView.LastView(kind, number, outcome, reason, Set.of());
     }
 
     private static JobView.SetView set(long round) {

@@ -25,7 +25,7 @@ public final class LostPeers {
     private static final String BY = "the cluster's controllers";
 
     /** The two ends of a migration. */
-    public enum Role {
+    public enum MigrationEnd {
         SOURCE,
         TARGET
     }
@@ -39,22 +39,23 @@ public final class LostPeers {
 
     /** Follows an operator's decision for a migration. */
     @FunctionalInterface
-    public interface Resolver {
+    public interface PeerResolver {
         /** Waits for the answer. */
         Resolution resolve(String id, OperatorDecision decision, boolean carryOut, String by)
                 throws IOException, InterruptedException;
     }
 
-    private final Role role;
+    private final MigrationEnd role;
     private final Supplier<List<OpenMigration>> open;
     private final MigrationRecords records;
-    private final Resolver resolver;
+    private final PeerResolver resolver;
 
     /**
      * @param role the end of the migrations at which the service is
      * @param open the migrations that wait for a peer
      */
-    public LostPeers(Role role, Supplier<List<OpenMigration>> open, MigrationRecords records, Resolver resolver) {
+    public LostPeers(
+            MigrationEnd role, Supplier<List<OpenMigration>> open, MigrationRecords records, PeerResolver resolver) {
         this.role = role;
         this.open = open;
         this.records = records;
@@ -92,7 +93,7 @@ public final class LostPeers {
      * @param boots the boots that ended
      */
     static Optional<OperatorDecision> decisionFor(
-            Role role, String phase, List<TransactionRecord> records, Set<String> boots) {
+            MigrationEnd role, String phase, List<TransactionRecord> records, Set<String> boots) {
         Set<String> off = peers(records).stream()
                 .filter(peer -> boots.contains(peer.bootId()))
                 .map(TransactionRecord.PeerNode::peer)
@@ -100,7 +101,7 @@ public final class LostPeers {
         if (off.isEmpty()) {
             return Optional.empty();
         }
-        if (role == Role.TARGET) {
+        if (role == MigrationEnd.TARGET) {
             // The first target takes over. The others wait for it, and their rules refuse this decision.
             return phase.equals("PREPARED")
                     ? Optional.of(new OperatorDecision(FinalOutcome.COMMITTED, Set.of(), true, false))

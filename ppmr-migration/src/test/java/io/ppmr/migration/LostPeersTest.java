@@ -23,7 +23,7 @@ class LostPeersTest {
             new TransactionRecord.PeerNode("m", 2, "c:1", 10, SECOND),
             new TransactionRecord.PeerNode("m", 2, "d:1", 9, ""));
 
-    private static Optional<OperatorDecision> decision(LostPeers.Role role, String phase, String... boots) {
+    private static Optional<OperatorDecision> decision(LostPeers.MigrationEnd role, String phase, String... boots) {
         return LostPeers.decisionFor(role, phase, RECORDS, Set.of(boots));
     }
 
@@ -33,22 +33,22 @@ class LostPeersTest {
 
     @Test
     void shouldDecideAsAnOperatorWouldWhenAPeerIsOff() {
-        LostPeers.Role source = LostPeers.Role.SOURCE;
+        LostPeers.MigrationEnd source = LostPeers.MigrationEnd.SOURCE;
         assertEquals(atSource(FinalOutcome.ROLLED_BACK, "b:1"), decision(source, "CONFIRMING", FIRST));
         assertEquals(atSource(FinalOutcome.ROLLED_BACK, "b:1", "c:1"), decision(source, "ROLLING_BACK", FIRST, SECOND));
         assertEquals(atSource(FinalOutcome.COMMITTED, "c:1"), decision(source, "COMMITTING", SECOND));
         assertEquals(
                 Optional.of(new OperatorDecision(FinalOutcome.COMMITTED, Set.of(), true, false)),
-                decision(LostPeers.Role.TARGET, "PREPARED", FIRST));
+                decision(LostPeers.MigrationEnd.TARGET, "PREPARED", FIRST));
     }
 
     @Test
     void shouldDecideNothingWhenAPersonMustOrWhenTheBootIsOfAnotherAttemptOrUnknown() {
         for (String phase : List.of("BROKEN", "PREPARING", "COMMITTED", "ROLLED_BACK")) {
-            assertEquals(Optional.empty(), decision(LostPeers.Role.SOURCE, phase, FIRST), phase);
+            assertEquals(Optional.empty(), decision(LostPeers.MigrationEnd.SOURCE, phase, FIRST), phase);
         }
-        assertEquals(Optional.empty(), decision(LostPeers.Role.TARGET, "TAKEN_OVER", FIRST));
-        for (LostPeers.Role role : LostPeers.Role.values()) {
+        assertEquals(Optional.empty(), decision(LostPeers.MigrationEnd.TARGET, "TAKEN_OVER", FIRST));
+        for (LostPeers.MigrationEnd role : LostPeers.MigrationEnd.values()) {
             for (String phase : List.of("CONFIRMING", "COMMITTING", "PREPARED")) {
                 assertEquals(Optional.empty(), decision(role, phase, "0123abcd-0123-0123-0123-00000000000f", ""));
             }
@@ -61,8 +61,8 @@ class LostPeersTest {
                 new OpenMigration("m", "CONFIRMING", false, List.of(0), 1, "b:1"),
                 new OpenMigration("other", "CONFIRMING", true, List.of(0), 1, null));
         List<String> resolved = new ArrayList<>();
-        LostPeers peers =
-                new LostPeers(LostPeers.Role.SOURCE, () -> open, id -> RECORDS, (id, decision, carryOut, by) -> {
+        LostPeers peers = new LostPeers(
+                LostPeers.MigrationEnd.SOURCE, () -> open, id -> RECORDS, (id, decision, carryOut, by) -> {
                     resolved.add(id + " " + decision.targetsOff() + " " + carryOut);
                     return new Resolution(id, Resolution.ResolutionResult.DONE, "done");
                 });

@@ -59,7 +59,14 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
                             + " Nodes that share it can restart each other's pods. Default: no checkpoints of such"
                             + " jobs",
                     example = "/ckpt")
-            Optional<Path> checkpoints) {}
+            Optional<Path> checkpoints,
+
+            @Key(
+                    value = "hold",
+                    doc = "what is done with a job over several nodes when a node with pods of it is off. With hold"
+                            + " ppmr job recover brings it back, with recover the controllers do so by themselves",
+                    example = "recover")
+            PodTemplate.OnLoss onLoss) {}
 
     @Section(doc = "The addresses of one user.")
     record ShareKeys(
@@ -128,7 +135,14 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
             section.bad("checkpoints", "has no checkpointer that writes images: name one, or leave it out");
         }
         return new PodTemplate(
-                name, network, shares(section), keys.mounts(), limits, keys.checkpointer(), keys.checkpoints());
+                name,
+                network,
+                shares(section),
+                keys.mounts(),
+                limits,
+                keys.checkpointer(),
+                keys.checkpoints(),
+                keys.onLoss());
     }
 
     private static List<PodTemplate.Share> shares(ConfigFile.FileSection<PodKeys> template) {

@@ -51,7 +51,10 @@ record PodMembers(Pods pods) implements MemberJobs {
                 directories.size() == 1 ? directories.iterator().next() : Optional.empty(),
                 CheckpointInterval.parse(first.specification().checkpointEvery())
                         .orElse(CheckpointInterval.NONE),
-                job.stream().anyMatch(PodRecord::moves));
+                job.stream().anyMatch(PodRecord::moves),
+                job.stream().allMatch(pod -> pods.template(pod.specification().template())
+                        .filter(template -> template.onLoss() == PodTemplate.OnLoss.RECOVER)
+                        .isPresent()));
     }
 
     @Override
@@ -86,6 +89,11 @@ record PodMembers(Pods pods) implements MemberJobs {
                 .distinct()
                 .sorted()
                 .toList();
+    }
+
+    @Override
+    public boolean end(JobName job) throws IOException {
+        return pods.endJob(job.uid(), job.name());
     }
 
     @Override

@@ -18,6 +18,7 @@ import java.util.stream.Stream;
  * @param limits the limits of their memory and their processes
  * @param checkpointer the name of the checkpointer that moves them, or empty if they cannot be moved
  * @param checkpoints the directory of checkpoints of jobs over several nodes, or empty for none
+ * @param onLoss the act on a job over several nodes when a node with pods of it is off
  */
 public record PodTemplate(
         String name,
@@ -26,7 +27,16 @@ public record PodTemplate(
         Mounts mounts,
         PodLimits limits,
         Optional<String> checkpointer,
-        Optional<Path> checkpoints) {
+        Optional<Path> checkpoints,
+        OnLoss onLoss) {
+    /** The act on a job over several nodes when a node with pods of it is off. */
+    public enum OnLoss {
+        /** Nothing: an operator or the job's user decides. */
+        HOLD,
+        /** The controllers bring it back from its newest set. */
+        RECOVER
+    }
+
     public PodTemplate {
         shares = List.copyOf(shares);
     }

@@ -13,6 +13,7 @@ import io.ppmr.linux.Folders;
 import io.ppmr.linux.Ipv4Address;
 import io.ppmr.linux.LibC;
 import io.ppmr.linux.OutputBudget;
+import io.ppmr.linux.ParallelWork;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.linux.RareLog;
 import io.ppmr.migration.RankSurroundings;
@@ -44,6 +45,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -612,6 +614,52 @@ public final class Pods {
             throw new IOException("pod " + pod.fullName() + " cannot be signalled to end: " + e.getMessage(), e);
         } finally {
             release(pod.id());
+        }
+    }
+
+    /**
+     * Ends all pods of a job over several nodes at once, with their networks. Pods that arrive or leave are left to
+     * their migration.
+     *
+     * @return true if nothing of the job is left here
+     */
+    boolean endJob(int uid, String job) throws IOException {
+        List<PodRecord> all;
+        synchronized (this) {
+            all = offered()
+                    ? records().stream()
+                            .filter(pod -> pod.uid() == uid
+                                    && pod.specification().members() > 0
+                                    && pod.specification().job().equals(job))
+                            .toList()
+                    : List.of();
+        }
+        AtomicBoolean isLeft = new AtomicBoolean();
+        ParallelWork.forEach("ppmr-pod-end", all, pod -> {
+            if (!endMember(pod)) {
+                isLeft.set(true);
+            }
+        });
+        return !isLeft.get();
+    }
+
+    private boolean endMember(PodRecord seen) throws IOException {
+        if (!take(seen)) {
+            return false;
+        }
+        try {
+            Optional<PodRecord> now = PodRecord.read(folderOf(seen));
+            if (now.isEmpty()) {
+                return true;
+            }
+            if (now.get().moves()) {
+                return false;
+            }
+            remove(folderOf(seen), now.get());
+            LOG.info("pod {} was ended: its job goes back to a set", seen.fullName());
+            return true;
+        } finally {
+            release(seen.id());
         }
     }
 

@@ -45,7 +45,7 @@ class JobCheckpointIT {
     private static final List<String> ADDRESSES = List.of("10.20.0.11", "10.20.0.12", "10.20.0.13");
 
     /** The first pod makes blocks, up to eight at a time on their way. The others check them, and pass them on. */
-    private static final String RING = """
+    static final String RING = """
             use IO::Socket::INET; $| = 1; $SIG{PIPE} = "IGNORE";
             my ($me, $next) = @ARGV; my $out;
             my $all = IO::Socket::INET->new(Listen => 5, LocalPort => 7000, ReuseAddr => 1) or die "listen: $!";

@@ -51,7 +51,8 @@ class PodJobsTest {
                 new PodTemplate.Mounts(List.of(), List.of()),
                 new PodTemplate.PodLimits(1, 1, Optional.empty(), Optional.empty()),
                 checkpointer,
-                Optional.empty());
+                Optional.empty(),
+                PodTemplate.OnLoss.HOLD);
     }
 
     private static Checkpointer tool(String name) {

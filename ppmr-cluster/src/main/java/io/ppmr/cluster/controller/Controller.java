@@ -151,7 +151,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                         table.tick(nowNs, System.currentTimeMillis());
                         heldBack.write(table.heldBack(), nowNs);
                         if (known) {
-                            jobs.tick();
+                            jobAnswers.tick();
                         }
                         carryOut(table.takeActs());
                         beginProbes();
@@ -179,7 +179,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                 question.witnesses().forEach(witness -> workers.execute(() -> ask(question, witness)));
             } else if (effect instanceof NodeAct.Write write) {
                 store.writeNode(write.host(), write.record().encode());
-            } else if (effect instanceof NodeAct.Fence fence) {
+            } else if (effect instanceof NodeAct.FenceNode fence) {
                 workers.execute(() -> fence(fence));
             } else if (effect instanceof NodeAct.Remove remove) {
                 store.removeNode(remove.host());
@@ -187,7 +187,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         }
     }
 
-    private void fence(NodeAct.Fence act) {
+    private void fence(NodeAct.FenceNode act) {
         settings.fencing()
                 .orElseThrow()
                 .carryOut(
@@ -400,7 +400,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                         () -> new ClusterMessage.OffBoots(List.copyOf(table.endedBoots(Set.copyOf(find.boots())))));
             }
             if (question instanceof ClusterMessage.AskJobs ask) {
-                return isActive() ? jobAnswers.answer(ask) : whenActive(() -> new ClusterMessage.NotActive(""));
+                return isActive() ? jobAnswers.answer(ask, peer) : whenActive(() -> new ClusterMessage.NotActive(""));
             }
             return new ClusterMessage.QuestionRefused(
                     "a controller does not answer " + question.getClass().getSimpleName());

@@ -50,6 +50,12 @@ final class JobAddresses {
     private final Executor workers;
     private final Map<JobName, Queried> queried = new HashMap<>();
 
+    /** Returns the host of an address HOST:PORT, also in the form of an address that was never looked up. */
+    static String hostOf(String address) {
+        int begin = address.indexOf('/') + 1;
+        return address.substring(begin, Math.max(begin, address.lastIndexOf(':')));
+    }
+
     JobAddresses(OpenCheckpoints checkpoints, AskedServices services, Executor workers) {
         this.checkpoints = checkpoints;
         this.services = services;

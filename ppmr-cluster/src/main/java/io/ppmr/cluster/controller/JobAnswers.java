@@ -5,6 +5,7 @@ import io.ppmr.cluster.job.JobQuestion;
 import io.ppmr.cluster.job.JobTable;
 import io.ppmr.cluster.message.ClusterMessage;
 import io.ppmr.cluster.record.NodeStatus;
+import io.ppmr.daemon.jobs.JobName;
 import io.ppmr.linux.BootClock;
 import io.ppmr.linux.HostPort;
 import io.ppmr.migration.RequestException;
@@ -14,6 +15,7 @@ import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
@@ -25,6 +27,7 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.BooleanSupplier;
+import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -41,6 +44,11 @@ final class JobAnswers {
     /** The time for the plan of a restart, for which services are asked. */
     private static final Duration RESTART_LIMIT = Duration.ofSeconds(30);
 
+    /** The interval of alarms. */
+    private static final Duration ALARM = Duration.ofSeconds(30);
+    /** The most spare nodes that are asked for images. */
+    private static final int MOST_SPARES = 8;
+
     private final JobSurroundings surroundings = new JobSurroundings();
     private final NodeTable table;
     private final ControllerTasks tasks;
@@ -49,6 +57,8 @@ final class JobAnswers {
     private final BooleanSupplier isActive;
     private final JobTable jobs;
     private final JobAddresses addresses;
+    private final Recoveries recoveries;
+    private long standingNs = BootClock.nowNs();
 
     /**
      * @param table the nodes, which the controller's thread owns
@@ -67,6 +77,7 @@ final class JobAnswers {
         this.key = settings.key();
         this.isActive = isActive;
         this.jobs = new JobTable(settings.jobs(), surroundings, random);
+        this.recoveries = new Recoveries(this::orderRestart, (job, answer) -> tasks.add(() -> recovered(job, answer)));
         this.addresses = new JobAddresses(jobs::nodesInCheckpoint, surroundings, workers);
     }
 
@@ -79,10 +90,41 @@ final class JobAnswers {
     void end() {
         jobs.end();
         addresses.clear();
+        recoveries.end();
     }
 
-    /** Answers a question of a service while this controller is the active one. Any thread. */
-    ClusterMessage answer(ClusterMessage.AskJobs ask) throws IOException, InterruptedException {
+    /** Advances the time. The controller's thread calls it. */
+    void tick() {
+        jobs.tick();
+        List<Recoveries.StandingJob> failed = jobs.stopped().stream()
+                .map(one -> new Recoveries.StandingJob(
+                        one.job(),
+                        one.number(),
+                        one.failed(),
+                        one.sets().size() < 2
+                                ? Optional.empty()
+                                : Optional.of(one.sets().get(one.sets().size() - 2))))
+                .toList();
+        long nowNs = BootClock.nowNs();
+        if (nowNs - standingNs >= ALARM.toNanos()) {
+            standingNs = nowNs;
+            jobs.standing().forEach(line -> LOG.error("{}", line));
+        }
+        jobs.recovering(recoveries.tick(failed, jobs.inRecovery(), BootClock.nowNs()));
+    }
+
+    private void recovered(JobName job, JobQuestion.Answer answer) {
+        if (isActive.getAsBoolean()) {
+            recoveries.answered(job, answer, BootClock.nowNs());
+        }
+    }
+
+    /**
+     * Answers a question of a service while this controller is the active one. Any thread.
+     *
+     * @param peer the address of the service; empty for this controller's own control socket
+     */
+    ClusterMessage answer(ClusterMessage.AskJobs ask, String peer) throws IOException, InterruptedException {
         Optional<JobQuestion> question = JobQuestion.parse(ask.kind(), ask.text());
         if (question.isEmpty()) {
             return new ClusterMessage.QuestionRefused("a question about jobs has an invalid form");
@@ -92,7 +134,13 @@ final class JobAnswers {
             if (!isActive.getAsBoolean()) {
                 result.complete(JobQuestion.Answer.refused("this controller is no longer the active one: try again"));
             } else if (question.get() instanceof JobQuestion.OrderRestart order) {
-                orderRestart(order, result);
+                if (order.isRecovery() && !hasPodsOf(order.job(), peer)) {
+                    result.complete(JobQuestion.Answer.refused("the node at " + peer + " has no pods of the job, and a"
+                            + " recovery ends pods. Remedy: order it on a node that ppmr job show names, or with"
+                            + " --config of the active controller on its node"));
+                } else {
+                    orderRestart(order, result);
+                }
             } else if (question.get() instanceof JobQuestion.FindForeign find) {
                 addresses.find(find, result::complete);
             } else {
@@ -111,13 +159,37 @@ final class JobAnswers {
         }
     }
 
+    /**
+     * Returns true if a question comes from a node of the job. Root there can end its pods without a question; a
+     * service of another node must not, although it has the key.
+     */
+    private boolean hasPodsOf(JobName job, String peer) {
+        Set<String> hosts = job == null
+                ? Set.of()
+                : jobs.facts(JobKey.of(job), "")
+                        .map(facts -> facts.places().keySet())
+                        .orElse(Set.of());
+        String from = JobAddresses.hostOf(peer);
+        return peer.isEmpty()
+                || hosts.isEmpty()
+                || hosts.stream()
+                        .flatMap(host ->
+                                Stream.of("source", "target").flatMap(role -> table.questions(host, role).stream()))
+                        .anyMatch(address -> JobAddresses.hostOf(address).equals(from));
+    }
+
+    /** A controller's node may have no pods, and sees no images. */
+    private static boolean isFromController(JobQuestion.OrderRestart order) {
+        return order.isRecovery() && order.here() != null && order.here().isEmpty();
+    }
+
     /** Makes the plan on a worker, since services are asked for it. */
     private void orderRestart(JobQuestion.OrderRestart order, CompletableFuture<JobQuestion.Answer> result) {
         boolean isSound = order.job() != null
                 && JobKey.isName(order.job().name())
                 && order.hosts() != null
                 && order.hosts().stream().allMatch(JobKey::isHost)
-                && JobKey.isHost(order.here())
+                && (JobKey.isHost(order.here()) || isFromController(order))
                 && Set.copyOf(order.hosts()).size() == order.hosts().size()
                 && order.awayOff() != null
                 && order.awayOff().stream().allMatch(Objects::nonNull)
@@ -132,13 +204,15 @@ final class JobAnswers {
         }
         workers.execute(() -> {
             try {
-                Map<String, Set<String>> plan = new RestartPlan(
-                                order.job(), facts.get(), surroundings, new HashSet<>(order.awayOff()))
-                        .make(order.hosts(), order.here());
+                RestartPlan planner = new RestartPlan(
+                        order.job(), facts.get(), surroundings, new HashSet<>(order.awayOff()), order.isRecovery());
+                Map<String, Set<String>> plan = order.isRecovery()
+                        ? planner.recover(order.here(), new HashSet<>(order.hosts()))
+                        : planner.make(order.hosts(), order.here());
                 tasks.add(() -> {
                     // A plan whose user no longer waits is not carried out.
                     if (!result.isDone()) {
-                        jobs.restart(JobKey.of(order.job()), facts.get(), plan, result::complete);
+                        jobs.restart(JobKey.of(order.job()), facts.get(), plan, order.isRecovery(), result::complete);
                     }
                 });
             } catch (RequestException | IOException e) {
@@ -193,6 +267,11 @@ final class JobAnswers {
         @Override
         public Map<String, Set<String>> present() throws IOException, InterruptedException {
             return tasks.call(table::present);
+        }
+
+        @Override
+        public List<String> spares(Set<String> without) throws IOException, InterruptedException {
+            return tasks.call(() -> table.spares(without, MOST_SPARES));
         }
 
         @Override

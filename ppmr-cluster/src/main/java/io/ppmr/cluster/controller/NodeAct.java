@@ -32,7 +32,7 @@ sealed interface NodeAct {
      * @param number the number of this fence, which its result must have
      * @param provedNs when the node was found silent once more
      */
-    record Fence(String host, String bootId, long number, long provedNs) implements NodeAct {}
+    record FenceNode(String host, String bootId, long number, long provedNs) implements NodeAct {}
 
     /** Remove a node's record: it belongs to the cluster no longer. */
     record Remove(String host) implements NodeAct {}

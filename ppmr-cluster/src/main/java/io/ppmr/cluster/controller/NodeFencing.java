@@ -37,7 +37,7 @@ public record NodeFencing(Fence command, int mostAnHour, Path workDirectory, Nat
      *
      * @param isActive whether this controller is the active one
      */
-    void carryOut(NodeAct.Fence act, ControllerStore store, BooleanSupplier isActive, Consumer<Boolean> ended) {
+    void carryOut(NodeAct.FenceNode act, ControllerStore store, BooleanSupplier isActive, Consumer<Boolean> ended) {
         long nowMs = System.currentTimeMillis();
         boolean isNoted = change(
                 store,
@@ -62,7 +62,7 @@ public record NodeFencing(Fence command, int mostAnHour, Path workDirectory, Nat
         });
     }
 
-    private static boolean mayStart(NodeAct.Fence act, BooleanSupplier isActive) {
+    private static boolean mayStart(NodeAct.FenceNode act, BooleanSupplier isActive) {
         boolean isInTime = FenceRules.mayStart(act.provedNs(), BootClock.nowNs()) && isActive.getAsBoolean();
         if (!isInTime) {
             LOG.warn("node {} is not fenced: this controller was paused, or is no longer the active one", act.host());
@@ -83,7 +83,7 @@ public record NodeFencing(Fence command, int mostAnHour, Path workDirectory, Nat
     }
 
     private static boolean change(
-            ControllerStore store, NodeAct.Fence act, RecordCondition condition, RecordChange change) {
+            ControllerStore store, NodeAct.FenceNode act, RecordCondition condition, RecordChange change) {
         try {
             boolean isChanged = store.changeNode(act.host(), bytes -> NodeRecord.decode(bytes)
                     .filter(record -> record.bootId().equals(act.bootId()) && condition.allows(record))

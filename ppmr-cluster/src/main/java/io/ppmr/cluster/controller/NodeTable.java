@@ -14,6 +14,7 @@ import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -414,7 +415,7 @@ final class NodeTable {
                 .forEach(this::beginFence);
     }
 
-    /** An earlier active controller has begun fences, and this one has no command to ask again. */
+    /** An earlier active controller has begun fences, and this one has no command. */
     private void endLateFences() {
         nodes.values().stream()
                 .filter(node -> node.state == NodeStatus.FENCING && nowMs > node.untilMs)
@@ -435,7 +436,7 @@ final class NodeTable {
         become(node, NodeStatus.FENCING);
         // The worker that carries the act out writes this record, by the version of the one before.
         node.written = node.record();
-        acts.add(new NodeAct.Fence(node.host, node.bootId, node.fence, timeNs));
+        acts.add(new NodeAct.FenceNode(node.host, node.bootId, node.fence, timeNs));
     }
 
     /** The result of a fence: whether the boot of the node was proved off. */
@@ -695,6 +696,19 @@ final class NodeTable {
     /** Returns the records of all targets that have a session, by their hosts. */
     Map<String, ServiceRecord> targets() {
         return Collections.unmodifiableMap(targets);
+    }
+
+    /** Returns the nodes that are UP and whose targets have a session, without some: the least loaded first. */
+    List<String> spares(Set<String> without, int limit) {
+        return targets.entrySet().stream()
+                .filter(target -> !without.contains(target.getKey()))
+                .filter(target -> status(target.getKey()).equals(Optional.of(NodeStatus.UP)))
+                .sorted(Comparator.<Map.Entry<String, ServiceRecord>>comparingInt(
+                                target -> target.getValue().load())
+                        .thenComparing(Map.Entry::getKey))
+                .limit(limit)
+                .map(Map.Entry::getKey)
+                .toList();
     }
 
     /**

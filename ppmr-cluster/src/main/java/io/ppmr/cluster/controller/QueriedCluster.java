@@ -1,6 +1,7 @@
 package io.ppmr.cluster.controller;
 
 import java.io.IOException;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -13,6 +14,9 @@ interface QueriedCluster extends AskedServices {
 
     /** Returns the node whose target has an address, HOST:PORT; empty if none with a session has it. */
     Optional<String> findHostAt(String address) throws IOException, InterruptedException;
+
+    /** Returns nodes whose targets have a session, without some: the least loaded first, and not more than some. */
+    List<String> spares(Set<String> without) throws IOException, InterruptedException;
 
     /** Runs questions; never on the caller's thread. */
     Executor workers();

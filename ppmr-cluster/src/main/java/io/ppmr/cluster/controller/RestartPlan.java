@@ -3,11 +3,13 @@ package io.ppmr.cluster.controller;
 import io.ppmr.cluster.controller.ServiceQuestions.Answered;
 import io.ppmr.cluster.controller.ServiceQuestions.QueriedService;
 import io.ppmr.cluster.job.JobQuestion;
+import io.ppmr.cluster.job.JobTable;
 import io.ppmr.cluster.job.JobTable.RestartFacts;
 import io.ppmr.daemon.jobs.JobName;
 import io.ppmr.migration.RequestException;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -15,6 +17,8 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.IntStream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Makes the plan of a job's restart: which node restores which pods. It queries services if pods of the job still run,
@@ -22,6 +26,7 @@ import java.util.stream.IntStream;
  * which images they can read. One worker of the controller uses it.
  */
 final class RestartPlan {
+    private static final Logger LOG = LoggerFactory.getLogger(RestartPlan.class);
     private static final String SOURCE = "source";
     private static final String TARGET = "target";
     /** The most pages of a node's images: those of the largest job have fewer. */
@@ -31,17 +36,132 @@ final class RestartPlan {
     private final RestartFacts facts;
     private final QueriedCluster services;
     private final Set<String> awayOff;
+    private final boolean mayRun;
 
     /**
      * Makes a planner.
      *
      * @param awayOff nodes, or addresses of targets, on which no pod of the job runs by an operator's confirmation
+     * @param mayRun whether pods may run on nodes of the record, which are ended first: a recovery
      */
-    RestartPlan(JobName job, RestartFacts facts, QueriedCluster services, Set<String> awayOff) {
+    RestartPlan(JobName job, RestartFacts facts, QueriedCluster services, Set<String> awayOff, boolean mayRun) {
         this.job = job;
         this.facts = facts;
         this.awayOff = Set.copyOf(awayOff);
         this.services = services;
+        this.mayRun = mayRun;
+    }
+
+    /**
+     * Returns the pods that each node restores in a recovery: living nodes keep theirs, and spares take the others.
+     *
+     * @param here a node that may see all images, for a job of which nothing runs
+     * @param avoided spare nodes that are taken only if there is no other one
+     */
+    Map<String, Set<String>> recover(String here, Set<String> avoided)
+            throws RequestException, IOException, InterruptedException {
+        requireSet();
+        requireNothingRuns();
+        Map<String, String> homes = new TreeMap<>();
+        for (Map.Entry<String, Set<String>> place : facts.places().entrySet()) {
+            if (!services.isOff(place.getKey())) {
+                place.getValue().forEach(pod -> homes.put(pod, place.getKey()));
+            }
+        }
+        Set<String> living = new TreeSet<>(homes.values());
+        Map<String, Map<String, String>> readable = new TreeMap<>(images(List.copyOf(living)));
+        if (homes.size() < facts.members()) {
+            addHomesOfImages(here, homes, readable);
+        }
+        if (homes.size() < facts.members()) {
+            addSpares(homes, readable, avoided);
+        }
+        Map<String, Set<String>> plan = new TreeMap<>();
+        homes.forEach((pod, host) ->
+                plan.computeIfAbsent(host, unused -> new TreeSet<>()).add(pod));
+        requireImages(plan, readable);
+        for (Map.Entry<String, Set<String>> node : plan.entrySet()) {
+            requireFit(node.getKey(), node.getValue(), !living.contains(node.getKey()));
+        }
+        return plan;
+    }
+
+    /** Pods that ended on living nodes are restored where their images were written. */
+    private void addHomesOfImages(String here, Map<String, String> homes, Map<String, Map<String, String>> readable)
+            throws RequestException, InterruptedException, IOException {
+        Map<String, Set<String>> present = services.present();
+        if (readable.isEmpty() && present.getOrDefault(here, Set.of()).contains(TARGET)) {
+            readable.putAll(images(List.of(here)));
+        }
+        Map<String, String> known = new TreeMap<>();
+        readable.values().forEach(known::putAll);
+        for (Map.Entry<String, String> image : known.entrySet()) {
+            String writer = word(image.getValue(), 1);
+            boolean isThere = present.getOrDefault(writer, Set.of()).contains(TARGET);
+            if (!homes.containsKey(image.getKey()) && isThere) {
+                if (!readable.containsKey(writer)) {
+                    readable.putAll(images(List.of(writer)));
+                }
+                if (readable.get(writer).containsKey(image.getKey())) {
+                    homes.put(image.getKey(), writer);
+                }
+            }
+        }
+    }
+
+    /** Lost pods go to spares that can read their images, as many as fit on each. */
+    private void addSpares(Map<String, String> homes, Map<String, Map<String, String>> readable, Set<String> avoided)
+            throws RequestException, IOException, InterruptedException {
+        List<String> spares = new ArrayList<>(services.spares(new TreeSet<>(homes.values())));
+        spares.sort(Comparator.comparing(avoided::contains));
+        for (String spare : spares) {
+            try {
+                readable.put(spare, images(spare));
+            } catch (IOException | RequestException e) {
+                LOG.info("job {}: node {} is no spare: {}", job, spare, e.getMessage());
+                readable.put(spare, Map.of());
+            }
+        }
+        Set<String> lost = new TreeSet<>();
+        readable.values().forEach(images -> lost.addAll(images.keySet()));
+        lost.removeAll(homes.keySet());
+        for (String pod : lost) {
+            Optional<String> spare = spares.stream()
+                    .filter(one -> readable.get(one).containsKey(pod))
+                    .filter(one -> homes.values().stream().filter(one::equals).count() < JobTable.MOST_PODS_OF_A_NODE)
+                    .findFirst();
+            if (spare.isEmpty()) {
+                throw new RequestException("no spare node can read the image of pod " + pod + " in set "
+                        + facts.set().orElseThrow().id() + ": asked were "
+                        + (spares.isEmpty() ? "none" : String.join(", ", spares))
+                        + ". Remedy: start a target that sees the directory of checkpoints");
+            }
+            homes.put(pod, spare.get());
+        }
+    }
+
+    private void requireFit(String host, Set<String> pods, boolean isSpare)
+            throws RequestException, InterruptedException {
+        JobQuestion.Answer answer;
+        try {
+            answer = services.ask(
+                    host,
+                    TARGET,
+                    new JobQuestion.FindFit(job, facts.set().orElseThrow().id(), pods, isSpare));
+        } catch (IOException e) {
+            throw new RequestException(
+                    "the target of node " + host + " does not answer: " + e.getMessage() + ". Remedy: start it", e);
+        }
+        if (answer.refusal() != null) {
+            throw new RequestException("node " + host + ": " + answer.refusal());
+        }
+    }
+
+    private void requireSet() throws RequestException {
+        if (facts.set().isEmpty()) {
+            throw new RequestException(
+                    "job " + job + " has no such set. Remedy: ppmr job show " + job.name() + " lists its sets");
+        }
     }
 
     /**
@@ -52,16 +172,19 @@ final class RestartPlan {
      */
     Map<String, Set<String>> make(List<String> hosts, String here)
             throws RequestException, IOException, InterruptedException {
-        if (facts.set().isEmpty()) {
-            throw new RequestException(
-                    "job " + job + " has no such set. Remedy: ppmr job show " + job.name() + " lists its sets");
-        }
+        requireSet();
         requireNothingRuns();
         boolean isWhole = facts.places().values().stream().mapToInt(Set::size).sum() == facts.members();
         Map<String, Set<String>> before = hosts.isEmpty() && !isWhole ? placesOfImages(here) : facts.places();
         List<String> wanted = hosts.isEmpty() ? List.copyOf(new TreeSet<>(before.keySet())) : hosts;
         Map<String, Map<String, String>> readable = images(wanted);
         Map<String, Set<String>> plan = hosts.isEmpty() ? before : spread(wanted, readable);
+        requireImages(plan, readable);
+        return plan;
+    }
+
+    private void requireImages(Map<String, Set<String>> plan, Map<String, Map<String, String>> readable)
+            throws RequestException {
         Map<String, String> digests = new TreeMap<>();
         for (Map.Entry<String, Set<String>> node : plan.entrySet()) {
             Map<String, String> there = readable.get(node.getKey());
@@ -84,7 +207,6 @@ final class RestartPlan {
                     + " are not those that were recorded: they were exchanged, or are of another job. Remedy: restart"
                     + " from another set (--set)");
         }
-        return plan;
     }
 
     /** Returns the places of pods that ended: their images have the names of the nodes. */
@@ -160,6 +282,11 @@ final class RestartPlan {
                 throw new RequestException("the last restart of job " + job + " is not over on node "
                         + service.host() + ": its pods are held, or released now. Remedy: wait until ppmr job show"
                         + " has no restart under way, then stop the job (ppmr pod stop --job " + job.name() + ")");
+            }
+            boolean isEnded =
+                    mayRun && service.role().equals(SOURCE) && facts.places().containsKey(service.host());
+            if (to.isEmpty() && isEnded) {
+                continue;
             }
             if (to.isEmpty()) {
                 throw new RequestException("pod " + pod.getKey() + " of job " + job + " runs on node " + service.host()

@@ -45,9 +45,13 @@ sealed interface JobEvent {
      * @param plan the pods that each node restores
      * @param number the number of the restart, greater than any before
      * @param basis the state from which the plan was made: services were asked for it before
+     * @param isRecovery whether members may run, which are ended first
      */
-    record RestartOrdered(String set, Map<String, Set<String>> plan, long number, PlanBasis basis)
+    record RestartOrdered(String set, Map<String, Set<String>> plan, long number, PlanBasis basis, boolean isRecovery)
             implements JobEvent {}
+
+    /** A source ended all pods of the job on its node, for a recovery. */
+    record PodsEnded(String host, long restart) implements JobEvent {}
 
     /**
      * The state from which a plan was made.

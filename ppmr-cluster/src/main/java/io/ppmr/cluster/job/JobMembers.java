@@ -12,6 +12,7 @@ import io.ppmr.linux.RareLog;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.keep.SetDirectory;
 import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.target.JobRestart;
 import io.ppmr.protocol.control.CheckpointInterval;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
@@ -79,6 +80,7 @@ public final class JobMembers {
     private final RareLog log = new RareLog(LOG::warn);
     private final Map<JobName, SourceMember> sources = new ConcurrentHashMap<>();
     private final Map<JobName, TargetMember> targets = new ConcurrentHashMap<>();
+    private final Map<JobName, EndingMember> endings = new ConcurrentHashMap<>();
     private final Map<JobName, Registered> registered = new ConcurrentSkipListMap<>(BY_KEY);
     /** The migrations that run here, by their names in the jobs' records. */
     private final Map<JobName, String> moves = new ConcurrentHashMap<>();
@@ -179,7 +181,8 @@ public final class JobMembers {
         for (String key : named) {
             JobKey.parse(key)
                     .ifPresent(name -> here.putIfAbsent(
-                            name, new MemberJob(name, 1, Set.of(), Optional.empty(), CheckpointInterval.NONE, false)));
+                            name,
+                            new MemberJob(name, 1, Set.of(), Optional.empty(), CheckpointInterval.NONE, false, false)));
         }
         refusals.keySet().retainAll(here.keySet());
         boolean isRead = true;
@@ -215,6 +218,10 @@ public final class JobMembers {
                 sources.put(job.name(), new SourceMember(job.name(), host, checkpoints, controllers, notes));
             }
             sources.get(job.name()).onRecord(read.get(), job);
+            if (!endings.containsKey(job.name())) {
+                endings.put(job.name(), new EndingMember(job.name(), host, jobs.members(), controllers, notes));
+            }
+            endings.get(job.name()).onRecord(read.get());
         }
         if (read.isEmpty()) {
             // A job without a record and without pods is none. Its note may be of long ago.
@@ -224,6 +231,13 @@ public final class JobMembers {
                 return true;
             }
             return register(job, read);
+        }
+        // Its end changes the record, and pods are registered by that.
+        if (read.get().record().phase() == JobPhase.ENDING) {
+            return true;
+        }
+        if (endStale(reader, job, read.get().record())) {
+            return false;
         }
         // The record follows a migration by its report, so pods that leave are not registered as gone before.
         if (moves.containsKey(job.name())) {
@@ -239,8 +253,22 @@ public final class JobMembers {
             return false;
         }
         boolean isDone = endMoves(reader, now, read.get().record()) && register(now, read);
+        if (isDone && endings.containsKey(job.name())) {
+            endings.get(job.name()).registered(read.get().record(), now.pods());
+        }
         clean(reader, now, read.get().record());
         return isDone;
+    }
+
+    /** Ends pods here that the record has elsewhere since this node counted as off. Returns true if there were some. */
+    private boolean endStale(JobReader reader, MemberJob job, JobRecord record)
+            throws IOException, InterruptedException {
+        EndingMember ending = endings.get(job.name());
+        if (ending == null || job.pods().isEmpty() || job.isMoving() || moves.containsKey(job.name())) {
+            return false;
+        }
+        Set<String> placed = reader.pods(job.name(), record.numbers().layout(), host);
+        return ending.endStale(record, job.pods(), placed);
     }
 
     /** Returns the job with its pods of this moment. */
@@ -290,7 +318,8 @@ public final class JobMembers {
                 job.interval().text(),
                 job.checkpoints().isPresent()
                         ? CheckpointStore.nameOf(job.checkpoints().get())
-                        : "");
+                        : "",
+                job.recovers());
     }
 
     // ---- migrations ---------------------------------------------------------------------------------------------
@@ -636,7 +665,7 @@ public final class JobMembers {
                 boolean isHeld = notes.read(job).restartStep() == MemberNote.RestartStep.HELD;
                 if (jobs.restarts().isPresent()
                         && (isHeld
-                                || (targets.containsKey(job) && targets.get(job).isBusy()))) {
+                                || (targets.containsKey(job) && targets.get(job).isRestoring()))) {
                     pods.put("(held copies)", "");
                 }
                 return Answer.ofPods(pods);
@@ -645,6 +674,9 @@ public final class JobMembers {
                 Map<String, String> pods = new TreeMap<>();
                 members.addresses(job).forEach((pod, addresses) -> pods.put(pod, String.join(" ", addresses)));
                 return Answer.ofPods(pods);
+            }
+            if (question instanceof JobQuestion.FindFit fit) {
+                return fits(fit);
             }
             if (question instanceof JobQuestion.FindImages find && JobKey.isSet(find.set())) {
                 Optional<Path> directory = directoryOf(job, find.set());
@@ -662,6 +694,33 @@ public final class JobMembers {
             Thread.currentThread().interrupt();
             return Answer.refused("the service ends. Remedy: order it again");
         }
+    }
+
+    /** Judges pods as a restart does. Nothing is touched. */
+    private Answer fits(JobQuestion.FindFit fit) throws IOException, InterruptedException {
+        boolean isSound = JobKey.isSet(fit.set())
+                && fit.pods() != null
+                && fit.pods().size() <= JobRules.MOST_PODS_OF_A_NODE
+                && fit.pods().stream().allMatch(JobKey::isName);
+        if (!isSound || jobs.restarts().isEmpty()) {
+            return Answer.refused("the question has an invalid form, or this is no target");
+        }
+        Optional<Path> directory = directoryOf(fit.job(), fit.set());
+        if (directory.isEmpty()) {
+            return Answer.refused("this node sees no image of set " + fit.set());
+        }
+        JobRestart restart = jobs.restarts()
+                .get()
+                .of(new JobRestart.RestartOrder(
+                        fit.job().uid(), fit.job().name(), fit.set(), 0, fit.pods(), directory.get()));
+        return reads.call(directory.get(), READ_LIMIT, () -> {
+            try {
+                restart.look(fit.isSpare());
+                return Answer.OK;
+            } catch (RequestException e) {
+                return Answer.refused(e.getMessage());
+            }
+        });
     }
 
     /** Returns a page of images. Only their manifests are read. */
@@ -687,6 +746,9 @@ public final class JobMembers {
         for (SourceMember member : sources.values()) {
             member.end();
         }
+        for (EndingMember member : endings.values()) {
+            member.close();
+        }
         for (TargetMember member : targets.values()) {
             member.end();
         }
@@ -695,6 +757,7 @@ public final class JobMembers {
     /** Returns true while a checkpoint or a restart is under way here. */
     public boolean isBusy() {
         return sources.values().stream().anyMatch(SourceMember::isBusy)
+                || endings.values().stream().anyMatch(EndingMember::isBusy)
                 || targets.values().stream().anyMatch(TargetMember::isBusy);
     }
 }

@@ -6,10 +6,17 @@ public enum JobPhase {
     RUNNING,
     /** All members are held for a checkpoint, or are about to be. */
     CHECKPOINT,
+    /** A recovery: sources end the members that still run. Nothing was restored yet. */
+    ENDING,
     /** Targets restore all members, and hold them. */
     RESTARTING,
     /** All members were restored. Targets release them, and nothing is restored again in this incarnation. */
     RELEASING;
+
+    /** Returns true from the order of a restart or of a recovery until its end. */
+    boolean isRestart() {
+        return this == ENDING || this == RESTARTING || this == RELEASING;
+    }
 
     /** Returns the phase as people read it. */
     public String word() {

@@ -27,6 +27,7 @@ public sealed interface JobQuestion {
             Map.entry("report", StepReport.class),
             Map.entry("checkpoint", OrderCheckpoint.class),
             Map.entry("restart", OrderRestart.class),
+            Map.entry("fit", FindFit.class),
             Map.entry("forget", Forget.class),
             Map.entry("show", Show.class),
             Map.entry("move", Move.class),
@@ -55,6 +56,8 @@ public sealed interface JobQuestion {
         IMAGE,
         /** The round is void for this node. */
         VOID,
+        /** All pods of the node were ended, for a recovery. */
+        ENDED,
         /** The pods were restored, and are held. */
         HELD,
         /** They were not. */
@@ -90,12 +93,23 @@ public sealed interface JobQuestion {
      * A user orders a restart.
      *
      * @param set the set; empty for the newest
-     * @param hosts the nodes; empty for those where the pods were
+     * @param hosts the nodes; empty for those where the pods were. In a recovery: spare nodes that are taken last
      * @param here the node on which the user orders it
      * @param awayOff nodes, or addresses of targets, on which no pod of the job runs by an operator's confirmation
+     * @param isRecovery whether living nodes end their pods first, and all pods are restored there, those of nodes that
+     *     are off on spares
      */
-    record OrderRestart(JobName job, String set, List<String> hosts, String here, List<String> awayOff)
+    record OrderRestart(
+            JobName job, String set, List<String> hosts, String here, List<String> awayOff, boolean isRecovery)
             implements JobQuestion {}
+
+    /**
+     * Controller to a target: can the node restore these pods? Nothing is touched.
+     *
+     * @param pods the pods that a plan names for it
+     * @param isSpare whether none of the pods runs there now
+     */
+    record FindFit(JobName job, String set, Set<String> pods, boolean isSpare) implements JobQuestion {}
 
     /** A user removes a job's record. */
     record Forget(JobName job) implements JobQuestion {}

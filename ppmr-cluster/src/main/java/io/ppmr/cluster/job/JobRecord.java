@@ -59,22 +59,33 @@ public record JobRecord(
      * @param restart the number of its last restart. Numbers are drawn, and only grow: a plan that was written and not
      *     adopted never counts for another restart
      * @param layout the restart that has placed its pods, or 0 before the first
+     * @param recovery the last restart that was a recovery, before which living nodes end their pods; 0 before the
+     *     first
      */
-    public record JobNumbers(long incarnation, long round, long restart, long layout) {
+    public record JobNumbers(long incarnation, long round, long restart, long layout, long recovery) {
         /** The counters of a new job. */
-        static final JobNumbers FIRST = new JobNumbers(1, 0, 0, 0);
+        static final JobNumbers FIRST = new JobNumbers(1, 0, 0, 0, 0);
 
         JobNumbers nextRound() {
-            return new JobNumbers(incarnation, round + 1, restart, layout);
+            return new JobNumbers(incarnation, round + 1, restart, layout, recovery);
         }
 
         JobNumbers nextRestart(long number) {
-            return new JobNumbers(incarnation, round, number, layout);
+            return new JobNumbers(incarnation, round, number, layout, recovery);
+        }
+
+        JobNumbers nextRecovery(long number) {
+            return new JobNumbers(incarnation, round, number, layout, number);
+        }
+
+        /** Returns true if the last restart is a recovery. */
+        boolean isRecovery() {
+            return recovery > 0 && recovery == restart;
         }
 
         /** Returns the counters of the incarnation that the last restart has placed. */
         JobNumbers released() {
-            return new JobNumbers(incarnation + 1, round, restart, restart);
+            return new JobNumbers(incarnation + 1, round, restart, restart, recovery);
         }
     }
 
@@ -108,6 +119,8 @@ public record JobRecord(
         REFUSED,
         /** All members were restored, and run. */
         RESTARTED,
+        /** The members that ran were ended, and all members were restored, and run. */
+        RECOVERED,
         /** The restart became void. Nothing of the job runs. */
         FAILED;
 
@@ -130,10 +143,11 @@ public record JobRecord(
      *
      * @param interval the interval that its user ordered, in the form of {@link CheckpointInterval}; empty for none
      * @param store a digest that names the remote file system of its checkpoints; empty if they are on local disks
+     * @param recovers whether the controllers bring it back by themselves after the loss of a node
      */
-    public record JobSchedule(String interval, String store) {
+    public record JobSchedule(String interval, String store, boolean recovers) {
         /** By order only, on local disks. */
-        static final JobSchedule NONE = new JobSchedule("", "");
+        static final JobSchedule NONE = new JobSchedule("", "", false);
 
         private static final int MOST_CHARACTERS = 16;
 

@@ -73,6 +73,9 @@ final class JobRules {
         if (event instanceof JobEvent.RestartOrdered order) {
             return beginRestart(state, order);
         }
+        if (event instanceof JobEvent.PodsEnded ended) {
+            return noteEnded(state, ended);
+        }
         if (event instanceof JobEvent.PodsRestored restored) {
             return noteRestored(state, restored);
         }
@@ -139,7 +142,7 @@ final class JobRules {
                             + event.schedule().interval()
                             + "'. Remedy: run all pods of the job with the same --checkpoint-every");
         }
-        if (record.phase() == JobPhase.RESTARTING || record.phase() == JobPhase.RELEASING) {
+        if (record.phase().isRestart()) {
             return refused(state, "the job is being restarted. Remedy: wait for its end");
         }
         if (state.places().isEmpty() && !state.sets().isEmpty()) {
@@ -181,7 +184,8 @@ final class JobRules {
         String store = event.schedule().store().isEmpty()
                 ? record.schedule().store()
                 : event.schedule().store();
-        JobSchedule schedule = new JobSchedule(event.schedule().interval(), store);
+        JobSchedule schedule = new JobSchedule(
+                event.schedule().interval(), store, event.schedule().recovers());
         JobState next = state.placed(places);
         boolean isCertain =
                 next.registered() == record.members() && record.moves().isEmpty();
@@ -323,8 +327,56 @@ final class JobRules {
         if (pods.size() != record.members() || planned != pods.size()) {
             return refused(state, "the plan of the restart does not have each member once");
         }
-        JobNumbers numbers = record.numbers().nextRestart(order.number());
-        return to(state.planned(order.plan()).with(record.in(JobPhase.RESTARTING, numbers, false, order.set())));
+        if (!order.isRecovery()) {
+            return to(
+                    restarting(state.planned(order.plan()), record.numbers().nextRestart(order.number()), order.set()));
+        }
+        JobNumbers numbers = record.numbers().nextRecovery(order.number());
+        JobState ending = state.planned(order.plan());
+        // Without a node of the record there is no pod to end.
+        return to(
+                state.places().isEmpty()
+                        ? restarting(ending, numbers, order.set())
+                        : ending.with(record.in(JobPhase.ENDING, numbers, false, order.set())));
+    }
+
+    private static JobState restarting(JobState state, JobNumbers numbers, String set) {
+        return state.with(state.record().in(JobPhase.RESTARTING, numbers, false, set));
+    }
+
+    // ---- recoveries ---------------------------------------------------------------------------------------------
+
+    private static JobTransition noteEnded(JobState state, JobEvent.PodsEnded event) {
+        JobRecord record = state.record();
+        if (record.phase() != JobPhase.ENDING
+                || record.numbers().restart() != event.restart()
+                || !state.places().containsKey(event.host())) {
+            return none(state);
+        }
+        return to(endedAt(state.withReports(state.reports().withDone(event.host()))));
+    }
+
+    /** Nothing is restored before the pods of all nodes of the record ended, or their nodes are off. */
+    private static JobState endedAt(JobState state) {
+        return state.reports().done().containsAll(state.places().keySet())
+                ? restarting(state, state.record().numbers(), state.record().set())
+                : state;
+    }
+
+    /** A node that is off has no pods. One that had to restore some leaves a plan that cannot be carried out. */
+    private static JobTransition dropEnding(JobState state, JobEvent.NodeOff off) {
+        if (state.plan().containsKey(off.host())) {
+            return to(failedRestart(state, "node " + off.host() + ", which had to restore pods, is off"));
+        }
+        if (!state.places().containsKey(off.host())) {
+            return none(state);
+        }
+        Map<String, Set<String>> places = new HashMap<>(state.places());
+        places.remove(off.host());
+        RoundReports reports = state.reports();
+        JobState left =
+                state.placed(places).with(state.record().uncertain(true)).withReports(reports);
+        return to(endedAt(left));
     }
 
     private static JobTransition noteRestored(JobState state, JobEvent.PodsRestored event) {
@@ -354,8 +406,9 @@ final class JobRules {
         if (!reports.done().equals(state.plan().keySet())) {
             return to(state.withReports(reports));
         }
+        RoundOutcome outcome = record.numbers().isRecovery() ? RoundOutcome.RECOVERED : RoundOutcome.RESTARTED;
         return to(state.planned(Map.of())
-                .with(record.ended(new LastRound(record.numbers().restart(), true, RoundOutcome.RESTARTED, ""))));
+                .with(record.ended(new LastRound(record.numbers().restart(), true, outcome, ""))));
     }
 
     private static JobState failedRestart(JobState state, String reason) {
@@ -371,7 +424,7 @@ final class JobRules {
         if (record.moves().stream().anyMatch(move -> move.id().equals(event.id()))) {
             return none(state);
         }
-        if (record.phase() == JobPhase.RESTARTING || record.phase() == JobPhase.RELEASING) {
+        if (record.phase().isRestart()) {
             return refused(state, "the job is being restarted. Remedy: wait for its end");
         }
         // Another migration brought them, whose end would place them on this node after they have left it.
@@ -443,7 +496,7 @@ final class JobRules {
             return Optional.of("the target of the migration is unknown");
         }
         JobPhase phase = state.record().phase();
-        if (phase == JobPhase.RESTARTING || phase == JobPhase.RELEASING) {
+        if (phase.isRestart()) {
             return Optional.of("the job is being restarted. Remedy: wait for its end");
         }
         // Another migration that no controller has noted brought them, and is reported first.
@@ -460,6 +513,9 @@ final class JobRules {
     /** Its pods are gone, or are where a migration has moved them: that node's source registers them. */
     private static JobTransition dropNode(JobState state, JobEvent.NodeOff off) {
         JobRecord record = state.record();
+        if (record.phase() == JobPhase.ENDING) {
+            return dropEnding(state, off);
+        }
         if (record.phase() != JobPhase.RUNNING) {
             return none(state);
         }

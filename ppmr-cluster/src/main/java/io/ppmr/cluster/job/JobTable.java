@@ -12,6 +12,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Deque;
 import java.util.HashMap;
@@ -27,6 +28,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
 import java.util.function.Consumer;
 import java.util.random.RandomGenerator;
+import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -36,10 +38,17 @@ import org.slf4j.LoggerFactory;
  */
 public final class JobTable {
     private static final Logger LOG = LoggerFactory.getLogger(JobTable.class);
+    /** The most pods of a job on one node. */
+    public static final int MOST_PODS_OF_A_NODE = JobRules.MOST_PODS_OF_A_NODE;
     /** The number of times that an event is applied after another controller has changed the job. */
     private static final int TRIES = 3;
     /** The most jobs of a cluster. A user has a share of them. */
     private static final int MOST_JOBS = 4096;
+
+    /** The time between the end of the last pod and the release of the first one, in a recovery. */
+    private static final Duration QUIET = Duration.ofSeconds(1);
+    /** A recovery that waits longer for a node needs an operator. */
+    private static final Duration STANDS_STILL = Duration.ofSeconds(30);
 
     private static final int MOST_JOBS_OF_A_USER = 256;
     /** The most restarts of a node at a time: their names fit one record. */
@@ -111,6 +120,8 @@ public final class JobTable {
     private final Map<String, Set<String>> orders = new HashMap<>();
     private final Map<RoundOutcome, Long> outcomes = new ConcurrentHashMap<>();
     private final RegularCheckpoints regular;
+    private Set<JobName> recovering = Set.of();
+    private volatile int standing;
     private JobRecords store;
 
     public JobTable(JobLimits limits, Surroundings surroundings, RandomGenerator random) {
@@ -183,8 +194,7 @@ public final class JobTable {
             return Optional.empty();
         }
         JobRecord.JobNumbers numbers = record.get().numbers();
-        boolean isRestart =
-                record.get().phase() == JobPhase.RESTARTING || record.get().phase() == JobPhase.RELEASING;
+        boolean isRestart = record.get().phase().isRestart();
         return Optional.of(new JobState(
                 record.get(),
                 job.places().getOrDefault(numbers.layout(), Map.of()),
@@ -257,6 +267,7 @@ public final class JobTable {
                         report.number(),
                         report.outcome() == RoundOutcome.REFUSED ? RoundOutcome.REFUSED : RoundOutcome.VOID,
                         reason));
+            case ENDED -> Optional.of(new JobEvent.PodsEnded(report.host(), report.number()));
             case HELD -> Optional.of(new JobEvent.PodsRestored(report.host(), report.number()));
             case FAILED -> Optional.of(new JobEvent.RestoreFailed(report.host(), report.number(), reason));
             case RELEASED -> Optional.of(new JobEvent.Released(report.host(), report.number()));
@@ -389,8 +400,17 @@ public final class JobTable {
         });
     }
 
-    /** Orders a restart, whose plan was made from the answers of services. */
-    public void restart(String key, RestartFacts facts, Map<String, Set<String>> plan, Consumer<Answer> answer) {
+    /**
+     * Orders a restart, whose plan was made from the answers of services.
+     *
+     * @param isRecovery whether pods of the job may run, which are ended first
+     */
+    public void restart(
+            String key,
+            RestartFacts facts,
+            Map<String, Set<String>> plan,
+            boolean isRecovery,
+            Consumer<Answer> answer) {
         Entry planned = jobs.get(key);
         if (planned == null || facts.set().isEmpty()) {
             answer.accept(Answer.refused("the job is no more"));
@@ -415,7 +435,7 @@ public final class JobTable {
         long number = facts.restart() + 1 + random.nextLong(MOST_STEP);
         String set = facts.set().get().id();
         JobEvent.PlanBasis basis = new JobEvent.PlanBasis(facts.restart(), facts.places());
-        offer(key, new JobEvent.RestartOrdered(set, plan, number, basis), result -> {
+        offer(key, new JobEvent.RestartOrdered(set, plan, number, basis, isRecovery), result -> {
             Entry entry = jobs.get(key);
             answer.accept(
                     result.refusal() == null && entry != null
@@ -475,7 +495,8 @@ public final class JobTable {
                 break;
             }
             if ((show.job() == null || show.job().equals(name)) && (show.uid() == null || show.uid() == name.uid())) {
-                page.add(job.getKey(), JobView.of(state, regular.view(job.getKey(), state, surroundings.nowNs())));
+                JobView view = JobView.of(state, regular.view(job.getKey(), state, surroundings.nowNs()));
+                page.add(job.getKey(), recovering.contains(name) ? view.recovering() : view);
             }
         }
         return page.answer();
@@ -488,6 +509,98 @@ public final class JobTable {
                 .filter(state -> state.record().phase() == JobPhase.CHECKPOINT
                         && state.record().numbers().round() == round)
                 .map(state -> state.places().keySet());
+    }
+
+    /**
+     * Returns the jobs that controllers bring back: those whose last recovery failed, and those that have lost a node
+     * and must be recovered without an operator.
+     */
+    public List<StoppedJob> stopped() {
+        return jobs.values().stream()
+                .map(entry -> entry.state)
+                .filter(state ->
+                        hasFailed(state.record()) || (state.record().schedule().recovers() && isLost(state)))
+                .map(state -> new StoppedJob(
+                        state.record().name(),
+                        hasFailed(state.record())
+                                ? state.record().last().number()
+                                : -1 - state.record().numbers().restart(),
+                        failedAt(state.record().last().reason()),
+                        state.sets().stream().map(JobSet::id).toList()))
+                .toList();
+    }
+
+    /** Returns the node whose report ended a restart: the reason begins with its name. */
+    private static Optional<String> failedAt(String reason) {
+        int end = reason.indexOf(": ");
+        return Optional.of(reason.substring(0, Math.max(0, end))).filter(JobKey::isHost);
+    }
+
+    private static boolean hasFailed(JobRecord record) {
+        return record.phase() == JobPhase.RUNNING
+                && record.numbers().isRecovery()
+                && record.last().isRestart()
+                && record.last().outcome() == RoundOutcome.FAILED;
+    }
+
+    /** Returns why jobs are stopped, with the remedy of each: a line for a job. */
+    public List<String> standing() {
+        List<String> lines = new ArrayList<>();
+        long nowNs = surroundings.nowNs();
+        jobs.forEach((key, entry) -> {
+            JobRecord record = entry.state.record();
+            boolean isLate = nowNs - entry.sinceNs > STANDS_STILL.toNanos();
+            if (record.phase() == JobPhase.ENDING && isLate) {
+                lines.add("job " + record.name() + " is stopped: its recovery waits for "
+                        + String.join(", ", JobView.waitsFor(entry.state))
+                        + ". Remedy: start the services of these nodes; or end such a node, then type on this node:"
+                        + " ppmr nodes off NODE");
+            } else if (isLost(entry.state) && !recovering.contains(record.name())) {
+                lines.add("job " + record.name() + " is stopped: a node that is off had pods of it. Remedy: ppmr job"
+                        + " recover " + record.name());
+            }
+        });
+        standing = lines.size();
+        return lines;
+    }
+
+    /** Returns how many jobs were stopped when they were last listed. Any thread. */
+    public int standingStill() {
+        return standing;
+    }
+
+    /** Returns true if a node that is off had pods of a job that runs on others, and nothing is under way. */
+    private static boolean isLost(JobState state) {
+        JobRecord record = state.record();
+        return record.phase() == JobPhase.RUNNING
+                && record.uncertain()
+                && record.moves().isEmpty()
+                && !state.places().isEmpty()
+                && !state.sets().isEmpty()
+                && state.registered() < record.members();
+    }
+
+    /** Returns the jobs of which a recovery is under way. */
+    public Set<JobName> inRecovery() {
+        return jobs.values().stream()
+                .map(entry -> entry.state.record())
+                .filter(record -> record.phase().isRestart() && record.numbers().isRecovery())
+                .map(JobRecord::name)
+                .collect(Collectors.toSet());
+    }
+
+    /**
+     * A job that is stopped, and of which nothing is under way.
+     *
+     * @param number the number of the recovery that failed, or a negative one if none did
+     * @param failed the node at which it failed; empty if none is known
+     * @param sets its sets, the oldest first
+     */
+    public record StoppedJob(JobName job, long number, Optional<String> failed, List<String> sets) {}
+
+    /** Notes the jobs whose recovery is ordered again, now or later. */
+    public void recovering(Set<JobName> all) {
+        recovering = Set.copyOf(all);
     }
 
     /** Returns the state of a job for the plan of a restart: its newest set and its places. */
@@ -544,7 +657,8 @@ public final class JobTable {
                 entry.isUnread = false;
                 reload(job.getKey(), entry);
             }
-            if (!entry.isWriting && record.phase() == JobPhase.RUNNING) {
+            advance(job.getKey(), entry);
+            if (!entry.isWriting && (record.phase() == JobPhase.RUNNING || record.phase() == JobPhase.ENDING)) {
                 dropNodesThatAreOff(job.getKey(), entry);
             }
             if (entry.isWriting || (record.phase() != JobPhase.CHECKPOINT && record.phase() != JobPhase.RESTARTING)) {
@@ -614,6 +728,7 @@ public final class JobTable {
 
     private void dropNodesThatAreOff(String key, Entry entry) {
         Set<String> hosts = new TreeSet<>(entry.state.places().keySet());
+        hosts.addAll(entry.state.plan().keySet());
         entry.state.record().moves().forEach(move -> hosts.add(move.from()));
         hosts.stream()
                 .filter(surroundings::isTurnedOff)
@@ -636,6 +751,11 @@ public final class JobTable {
         while (!entry.isWriting && !entry.waiting.isEmpty() && jobs.get(key) == entry) {
             Waiting next = entry.waiting.poll();
             JobRules.JobTransition step = JobRules.apply(entry.state, next.event(), limits.keep());
+            if (isTooEarly(entry, step.next().record())) {
+                // The next tick tries again.
+                entry.waiting.addFirst(next);
+                return;
+            }
             if (step.refusal().isPresent() && !step.next().equals(entry.state)) {
                 Consumer<Answer> answer = next.answer();
                 String reason = step.refusal().get();
@@ -655,6 +775,14 @@ public final class JobTable {
                 write(key, entry, next, step.next());
             }
         }
+    }
+
+    /** A segment of a pod that was ended for a recovery must never meet a connection of a pod that was restored. */
+    private boolean isTooEarly(Entry entry, JobRecord next) {
+        return entry.state.record().phase() == JobPhase.RESTARTING
+                && next.phase() == JobPhase.RELEASING
+                && next.numbers().isRecovery()
+                && surroundings.nowNs() - entry.sinceNs < QUIET.toNanos();
     }
 
     private static boolean isOnlyReports(JobState before, JobState after) {
@@ -700,10 +828,7 @@ public final class JobTable {
 
     private boolean isRestarting(String key) {
         Entry entry = jobs.get(key);
-        return entry != null
-                && (entry.isWriting
-                        || entry.state.record().phase() == JobPhase.RESTARTING
-                        || entry.state.record().phase() == JobPhase.RELEASING);
+        return entry != null && (entry.isWriting || entry.state.record().phase().isRestart());
     }
 
     private static JobChange changeOf(JobState before, JobState next) {

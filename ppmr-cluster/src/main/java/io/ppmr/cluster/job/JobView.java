@@ -12,7 +12,7 @@ import java.util.TreeSet;
  * A job over several nodes, as {@code ppmr job show} shows it. Immutable.
  *
  * @param job its user and its name
- * @param phase its phase
+ * @param phase its phase; recovering while a recovery that failed is ordered again
  * @param incarnation how often it was started
  * @param members number of its pods
  * @param registered number of pods that are registered
@@ -45,9 +45,10 @@ public record JobView(
      * @param number its number
      * @param outcome its outcome
      * @param reason its cause; empty if it was successful
+     * @param waitsFor the nodes that the present checkpoint, restart or recovery waits for; empty if none is under way
      */
     @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
-    public record LastView(String kind, long number, String outcome, String reason) {}
+    public record LastView(String kind, long number, String outcome, String reason, Set<String> waitsFor) {}
 
     /**
      * A set.
@@ -78,6 +79,23 @@ public record JobView(
                 job, phase, incarnation, members, registered, nodes, round, restart, last, moves, sets, schedule);
     }
 
+    /** Returns the same job, whose recovery failed and is ordered again. */
+    JobView recovering() {
+        return new JobView(
+                job,
+                "recovering",
+                incarnation,
+                members,
+                registered,
+                places,
+                round,
+                restart,
+                last,
+                moves,
+                sets,
+                schedule);
+    }
+
     /** Returns this page of the job and the next one as one. If they differ, the next one counts. */
     JobView joined(JobView next) {
         Map<String, Set<String>> all = new TreeMap<>(places);
@@ -94,6 +112,21 @@ public record JobView(
      */
     @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
     public record ScheduleView(String every, long intervalS, boolean isOverdue) {}
+
+    /** Returns the nodes that the present checkpoint, restart or recovery waits for. */
+    static Set<String> waitsFor(JobState state) {
+        JobPhase phase = state.record().phase();
+        if (phase == JobPhase.RUNNING) {
+            return Set.of();
+        }
+        boolean isOfPlaces = phase == JobPhase.CHECKPOINT || phase == JobPhase.ENDING;
+        Set<String> waited = new TreeSet<>((isOfPlaces ? state.places() : state.plan()).keySet());
+        waited.removeAll(
+                state.record().isGo()
+                        ? state.reports().images().keySet()
+                        : state.reports().done());
+        return waited;
+    }
 
     static JobView of(JobState state, ScheduleView schedule) {
         JobRecord record = state.record();
@@ -115,7 +148,8 @@ public record JobView(
                         last.number() == 0 ? "" : last.isRestart() ? "restart" : "checkpoint",
                         last.number(),
                         last.outcome().word(),
-                        last.reason()),
+                        last.reason(),
+                        waitsFor(state)),
                 moves,
                 state.sets().stream()
                         .map(set -> new SetView(

@@ -27,6 +27,7 @@ record MemberNotes(Path journal) {
     private static final String FOLDER = "jobs";
     private static final String PART = ".part";
     private static final String MOVE = ".move";
+    private static final String END = ".end";
     private static final ObjectMapper JSON = JsonMapper.builder()
             .enable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
             .build();
@@ -91,6 +92,35 @@ record MemberNotes(Path journal) {
         }
     }
 
+    private Path endFile(JobName job) {
+        return journal.resolve(FOLDER).resolve(JobKey.of(job) + END);
+    }
+
+    /** Reads the note about the last recovery for which the job's pods were ended; the empty one if there is none. */
+    EndNote end(JobName job) throws IOException {
+        Path file = endFile(job);
+        if (!Files.exists(file)) {
+            return EndNote.NONE;
+        }
+        try {
+            EndNote note = JSON.readValue(Files.readAllBytes(file), EndNote.class);
+            if (note.id() == null) {
+                throw new IOException("a field is missing");
+            }
+            return note;
+        } catch (IOException e) {
+            throw new IOException(
+                    file + " is damaged: " + e.getMessage() + ". Remedy: if no recovery of the job is under way, remove"
+                            + " it",
+                    e);
+        }
+    }
+
+    /** Notes that the pods of a job were ended. The note is on the disk when this returns. */
+    void writeEnd(JobName job, EndNote note) throws IOException {
+        write(endFile(job), note);
+    }
+
     /** Lists the jobs that there are notes about, by the names of their records. */
     Set<String> keys() throws IOException {
         Path folder = journal.resolve(FOLDER);
@@ -100,9 +130,13 @@ record MemberNotes(Path journal) {
         try (Stream<Path> files = Files.list(folder)) {
             return files.map(file -> file.getFileName().toString())
                     .filter(name -> !name.endsWith(PART))
-                    .map(name -> name.endsWith(MOVE) ? name.substring(0, name.length() - MOVE.length()) : name)
+                    .map(name -> without(without(name, MOVE), END))
                     .collect(Collectors.toSet());
         }
+    }
+
+    private static String without(String name, String ending) {
+        return name.endsWith(ending) ? name.substring(0, name.length() - ending.length()) : name;
     }
 
     /** Makes a note about a job, if there is none. */

@@ -95,7 +95,7 @@ final class MemberRules {
                 }
                 yield hasCopies ? TargetAct.RELEASE : TargetAct.RESTORE;
             }
-            case RUNNING, CHECKPOINT -> step == RestartStep.HELD ? TargetAct.END_COPIES : TargetAct.WAIT;
+            case RUNNING, CHECKPOINT, ENDING -> step == RestartStep.HELD ? TargetAct.END_COPIES : TargetAct.WAIT;
         };
     }
 }

@@ -46,6 +46,9 @@ final class TargetMember {
     private long failed;
 
     private Optional<Thread> round = Optional.empty();
+    /** True while pods are restored here that are not released. Guarded by this. */
+    private boolean isRestoring;
+
     private boolean isEnding;
 
     /**
@@ -98,6 +101,7 @@ final class TargetMember {
         } else if ((act == TargetAct.RESTORE && !isFailed) || act == TargetAct.REPORT_RELEASED) {
             Thread thread = LogContext.thread(() -> run(act, read), "ppmr-job-restart");
             round = Optional.of(thread);
+            isRestoring = act == TargetAct.RESTORE;
             thread.start();
         }
     }
@@ -115,6 +119,15 @@ final class TargetMember {
     /** Returns true while a restart is under way here. */
     synchronized boolean isBusy() {
         return round.isPresent();
+    }
+
+    /** Returns true while pods are restored here that may be released yet. */
+    synchronized boolean isRestoring() {
+        return isRestoring;
+    }
+
+    private synchronized void noteNotRestoring() {
+        isRestoring = false;
     }
 
     /** Ends copies that are not released. */
@@ -148,7 +161,11 @@ final class TargetMember {
     private void run(TargetAct act, ReadRecord begun) {
         try (RepeatedReport report = new RepeatedReport(controllers)) {
             if (act == TargetAct.RESTORE) {
-                restoreOrRepeat(begun, report);
+                try {
+                    restoreOrRepeat(begun, report);
+                } finally {
+                    noteNotRestoring();
+                }
             } else {
                 report(begun, MemberStep.RELEASED, null, report);
             }

@@ -338,7 +338,7 @@ public final class ControllerStore implements AutoCloseable {
      * Changes the record of a node by the version that was just read, after a sync. Blocks for some seconds at most.
      *
      * @param change returns the new record; empty if there must be none
-     * @return false if there is no record, if the change is none, or if another controller has written it meanwhile
+     * @return false if there is no record, if the change is none, or if another controller wrote it since
      */
     public boolean changeNode(String host, Function<byte[], Optional<byte[]>> change) throws IOException {
         String path = ClusterPaths.NODES + "/" + host;

@@ -35,7 +35,7 @@ class NodeTableTest {
         private final Set<String> muteWitnesses = new HashSet<>();
         private final Map<String, NodeRecord> kept = new HashMap<>();
         private final List<NodeTable.Change> changes = new ArrayList<>();
-        private final List<NodeAct.Fence> commands = new ArrayList<>();
+        private final List<NodeAct.FenceNode> commands = new ArrayList<>();
         private long nowNs = 1;
         private boolean controllerIsCut;
 
@@ -107,7 +107,7 @@ class NodeTableTest {
                     ask.witnesses().forEach(witness -> answer(ask, witness));
                 } else if (effect instanceof NodeAct.Write write) {
                     kept.put(write.host(), write.record());
-                } else if (effect instanceof NodeAct.Fence fence) {
+                } else if (effect instanceof NodeAct.FenceNode fence) {
                     commands.add(fence);
                 } else if (effect instanceof NodeAct.Remove remove) {
                     kept.remove(remove.host());
@@ -447,7 +447,7 @@ class NodeTableTest {
     }
 
     private static void end(Cluster cluster, boolean isProved) {
-        NodeAct.Fence fence = cluster.commands.get(cluster.commands.size() - 1);
+        NodeAct.FenceNode fence = cluster.commands.get(cluster.commands.size() - 1);
         cluster.table.fenced(fence.host(), fence.number(), isProved, cluster.nowNs, cluster.nowNs / 1_000_000);
         cluster.carryOut();
     }

@@ -93,6 +93,11 @@ class RestartImagesTest {
     /** A node without pods of the job, with a directory of checkpoints. */
     private record Directory(Path checkpoints) implements MemberJobs {
         @Override
+        public boolean end(JobName job) {
+            return true;
+        }
+
+        @Override
         public List<MemberJob> here() {
             return List.of();
         }
@@ -128,6 +133,11 @@ class RestartImagesTest {
         @Override
         public Optional<String> findHostAt(String address) {
             return Optional.empty();
+        }
+
+        @Override
+        public List<String> spares(Set<String> without) {
+            return List.of();
         }
 
         @Override
@@ -174,7 +184,8 @@ class RestartImagesTest {
                 JOB,
                 new RestartFacts(PODS, 0, Optional.of(set), Map.of(), Map.of(), false, List.of(), 1),
                 services,
-                Set.of());
+                Set.of(),
+                false);
     }
 
     @Test

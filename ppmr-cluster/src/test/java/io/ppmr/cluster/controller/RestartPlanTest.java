@@ -61,6 +61,11 @@ class RestartPlanTest {
         }
 
         @Override
+        public List<String> spares(Set<String> without) {
+            return List.of();
+        }
+
+        @Override
         public Executor workers() {
             return task -> new Thread(task).start();
         }
@@ -70,14 +75,14 @@ class RestartPlanTest {
     private String refusal(String... awayOff) {
         Map<String, Set<String>> places = Map.of("n1", Set.of("p1"), "n2", Set.of("p2"));
         RestartFacts facts = new RestartFacts(2, 0, Optional.empty(), places, Map.of(), isUncertain, moves, 1);
-        RestartPlan plan = new RestartPlan(JOB, facts, services, Set.of(awayOff));
+        RestartPlan plan = new RestartPlan(JOB, facts, services, Set.of(awayOff), false);
         return assertThrows(RequestException.class, plan::requireNothingRuns).getMessage();
     }
 
     private void requireAccepted(String... awayOff) throws Exception {
         Map<String, Set<String>> places = Map.of("n1", Set.of("p1"), "n2", Set.of("p2"));
         RestartFacts facts = new RestartFacts(2, 0, Optional.empty(), places, Map.of(), isUncertain, moves, 1);
-        new RestartPlan(JOB, facts, services, Set.of(awayOff)).requireNothingRuns();
+        new RestartPlan(JOB, facts, services, Set.of(awayOff), false).requireNothingRuns();
     }
 
     private static void requireWords(String words, String text) {

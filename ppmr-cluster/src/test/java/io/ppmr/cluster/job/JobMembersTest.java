@@ -51,7 +51,7 @@ class JobMembersTest {
         public List<MemberJob> here() {
             return here.isEmpty()
                     ? List.of()
-                    : List.of(new MemberJob(JOB, 2, here, Optional.empty(), CheckpointInterval.NONE, false));
+                    : List.of(new MemberJob(JOB, 2, here, Optional.empty(), CheckpointInterval.NONE, false, false));
         }
 
         @Override
@@ -67,6 +67,12 @@ class JobMembersTest {
         @Override
         public List<Path> directories() {
             return List.of();
+        }
+
+        @Override
+        public boolean end(JobName job) {
+            here = Set.of();
+            return true;
         }
 
         @Override

@@ -24,8 +24,12 @@ class JobRecordTest {
     private static JobRecord longest() {
         String host = "n".repeat(64);
         OpenMove move = new OpenMove("move-ffffffff", host);
-        JobNumbers numbers =
-                new JobNumbers(Integer.MAX_VALUE, Integer.MAX_VALUE, Long.MAX_VALUE / 1000, Long.MAX_VALUE / 1000);
+        JobNumbers numbers = new JobNumbers(
+                Integer.MAX_VALUE,
+                Integer.MAX_VALUE,
+                Long.MAX_VALUE / 1000,
+                Long.MAX_VALUE / 1000,
+                Long.MAX_VALUE / 1000);
         return new JobRecord(
                 "ffffffff",
                 new JobName(-1, "j".repeat(32)),
@@ -38,7 +42,7 @@ class JobRecordTest {
                 new LastRound(Long.MAX_VALUE / 1000, true, RoundOutcome.CHECKPOINTED, "\"reason\" ".repeat(100)),
                 Collections.nCopies(JobRules.MOST_MOVES, move),
                 true,
-                new JobRecord.JobSchedule("8640000s", "0123456789abcdef"));
+                new JobRecord.JobSchedule("8640000s", "0123456789abcdef", false));
     }
 
     @Test
@@ -50,7 +54,7 @@ class JobRecordTest {
 
     @Test
     void shouldBeReadAsItWasWritten() {
-        JobRecord record = JobRecord.of("0a0b0c0d", JOB, 3, new JobRecord.JobSchedule("auto", "0a1b"))
+        JobRecord record = JobRecord.of("0a0b0c0d", JOB, 3, new JobRecord.JobSchedule("auto", "0a1b", false))
                 .in(JobPhase.CHECKPOINT, JobNumbers.FIRST.nextRound(), true, "1-1-00000000")
                 .holding(60)
                 .moving(List.of(new OpenMove("move-1", "n1")));
@@ -93,7 +97,7 @@ class JobRecordTest {
     @Test
     void shouldBeTheQuestionThatItWas() {
         JobQuestion question =
-                new JobQuestion.OrderRestart(JOB, "1-1-00000000", List.of("n1", "n2"), "n3", List.of("n4"));
+                new JobQuestion.OrderRestart(JOB, "1-1-00000000", List.of("n1", "n2"), "n3", List.of("n4"), true);
         assertEquals(Optional.of(question), JobQuestion.parse(question.kind(), question.text()));
     }
 }

@@ -50,7 +50,7 @@ class JobRulesTest {
 
     private JobEvent restart(String set, Map<String, Set<String>> plan) {
         long last = state.record().numbers().restart();
-        return new JobEvent.RestartOrdered(set, plan, last + 1, new JobEvent.PlanBasis(last, state.places()));
+        return new JobEvent.RestartOrdered(set, plan, last + 1, new JobEvent.PlanBasis(last, state.places()), false);
     }
 
     @Test
@@ -223,5 +223,76 @@ class JobRulesTest {
         apply(new JobEvent.PodsRestored("n1", 1));
         apply(new JobEvent.Released("n1", 1));
         assertEquals(before, state);
+    }
+
+    // ---- recoveries ---------------------------------------------------------------------------------------------
+
+    private long recover(Map<String, Set<String>> plan) {
+        long last = state.record().numbers().restart();
+        String set = state.sets().get(0).id();
+        JobEvent order =
+                new JobEvent.RestartOrdered(set, plan, last + 1, new JobEvent.PlanBasis(last, state.places()), true);
+        assertEquals(Optional.empty(), apply(order));
+        return last + 1;
+    }
+
+    @Test
+    void shouldRestoreNothingBeforeThePodsOfAllLivingNodesHaveEnded() {
+        register();
+        checkpoint();
+        apply(new JobEvent.NodeOff("n2"));
+        long number = recover(Map.of("n1", Set.of("p1"), "n3", Set.of("p2")));
+        assertEquals(JobPhase.ENDING, state.record().phase());
+        apply(new JobEvent.PodsRestored("n1", number));
+        apply(new JobEvent.PodsEnded("n1", number - 1));
+        apply(new JobEvent.PodsEnded("n3", number));
+        assertEquals(JobPhase.ENDING, state.record().phase());
+        apply(new JobEvent.PodsEnded("n1", number));
+        assertEquals(JobPhase.RESTARTING, state.record().phase());
+        apply(new JobEvent.PodsRestored("n1", number));
+        apply(new JobEvent.PodsRestored("n3", number));
+        assertEquals(JobPhase.RELEASING, state.record().phase());
+        assertEquals(2, state.record().numbers().incarnation());
+        apply(new JobEvent.Released("n1", number));
+        apply(new JobEvent.Released("n3", number));
+        assertEquals(RoundOutcome.RECOVERED, state.record().last().outcome());
+        assertEquals(Map.of("n1", Set.of("p1"), "n3", Set.of("p2")), state.places());
+    }
+
+    @Test
+    void shouldWaitForASilentNodeUntilItIsOffWhenPodsEnd() {
+        register();
+        checkpoint();
+        long number = recover(Map.of("n1", Set.of("p1", "p2")));
+        apply(new JobEvent.PodsEnded("n1", number));
+        apply(new JobEvent.StepFailed("the time is over"));
+        assertEquals(JobPhase.ENDING, state.record().phase());
+        apply(new JobEvent.NodeOff("n2"));
+        assertEquals(JobPhase.RESTARTING, state.record().phase());
+    }
+
+    @Test
+    void shouldFailARecoveryWhoseSpareIsOffAndNotLetPodsRegisterOrMoveWhileOthersEnd() {
+        register();
+        checkpoint();
+        long number = recover(Map.of("n1", Set.of("p1"), "n3", Set.of("p2")));
+        requireRefused(new JobEvent.Registered("n1", 2, Set.of(), JobRecord.JobSchedule.NONE), "is being restarted");
+        requireRefused(new JobEvent.MoveBegun("m", "n1", Set.of("p1")), "is being restarted");
+        requireRefused(ORDER, "in phase ending");
+        apply(new JobEvent.NodeOff("n3"));
+        assertEquals(JobPhase.RUNNING, state.record().phase());
+        assertEquals(RoundOutcome.FAILED, state.record().last().outcome());
+        assertEquals(number, state.record().last().number());
+    }
+
+    @Test
+    void shouldRestoreAtOnceWhenNoNodeOfTheRecordIsLeft() {
+        register();
+        checkpoint();
+        apply(new JobEvent.NodeOff("n1"));
+        apply(new JobEvent.NodeOff("n2"));
+        recover(Map.of("n3", Set.of("p1", "p2")));
+        assertEquals(JobPhase.RESTARTING, state.record().phase());
+        assertTrue(state.record().numbers().isRecovery());
     }
 }

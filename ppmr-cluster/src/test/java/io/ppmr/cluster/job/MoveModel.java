@@ -369,7 +369,7 @@ final class MoveModel {
                 ? Map.of(hosts.get(0), Set.of("p1", "p2"))
                 : Map.of(hosts.get(0), Set.of("p1"), hosts.get(1), Set.of("p2"));
         long number = world.stored().record().numbers().restart() + 1;
-        Optional<World> next = apply(world, new JobEvent.RestartOrdered(SET, plan, number, planning.basis()));
+        Optional<World> next = apply(world, new JobEvent.RestartOrdered(SET, plan, number, planning.basis(), false));
         for (String host : plan.keySet()) {
             next = next.flatMap(one -> apply(one, new JobEvent.PodsRestored(host, number)));
         }

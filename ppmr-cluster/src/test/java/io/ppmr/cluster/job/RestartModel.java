@@ -153,7 +153,8 @@ final class RestartModel {
                                     plan,
                                     state.record().numbers().restart() + 1,
                                     new JobEvent.PlanBasis(
-                                            state.record().numbers().restart(), state.places())))
+                                            state.record().numbers().restart(), state.places()),
+                                    false))
                     .map(ordered -> left(
                             ordered, new Faults(left.crashes(), left.failures(), left.restarts() - 1, left.kills())))
                     .ifPresent(all::add);

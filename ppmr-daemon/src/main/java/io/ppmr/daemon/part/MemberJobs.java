@@ -34,6 +34,11 @@ public interface MemberJobs {
         }
 
         @Override
+        public boolean end(JobName job) {
+            return true;
+        }
+
+        @Override
         public void onChange(Runnable changed) {
             // Nothing changes here.
         }
@@ -48,6 +53,7 @@ public interface MemberJobs {
      * @param checkpoints the directory of its checkpoints, or empty if the templates of its pods name none, or several
      * @param interval the interval of its checkpoints, as its user ordered it
      * @param isMoving whether a migration removes some of the pods now
+     * @param recovers whether the controllers bring it back by themselves after the loss of a node
      */
     record MemberJob(
             JobName name,
@@ -55,19 +61,20 @@ public interface MemberJobs {
             Set<String> pods,
             Optional<Path> checkpoints,
             CheckpointInterval interval,
-            boolean isMoving) {
+            boolean isMoving,
+            boolean recovers) {
         public MemberJob {
             pods = Set.copyOf(pods);
         }
 
         /** Returns the same job with no pods. */
         public MemberJob without() {
-            return new MemberJob(name, members, Set.of(), checkpoints, interval, false);
+            return new MemberJob(name, members, Set.of(), checkpoints, interval, false, recovers);
         }
 
         /** Returns the same job whether it moves or not. */
         public MemberJob still() {
-            return new MemberJob(name, members, pods, checkpoints, interval, false);
+            return new MemberJob(name, members, pods, checkpoints, interval, false, recovers);
         }
     }
 
@@ -82,6 +89,13 @@ public interface MemberJobs {
 
     /** Lists the directories of checkpoints of this node's configuration. */
     List<Path> directories();
+
+    /**
+     * Ends all pods of a job here, with their networks, at once: a set of the job is restored.
+     *
+     * @return false if something of the job is left, also of pods that arrive or leave: then it is called again
+     */
+    boolean end(JobName job) throws IOException;
 
     /** Sets what is called after a pod was started, ended, or moved. It must not block. */
     void onChange(Runnable changed);

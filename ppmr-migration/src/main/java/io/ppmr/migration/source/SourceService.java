@@ -191,7 +191,10 @@ public final class SourceService implements AutoCloseable {
     /** Returns the nodes that open migrations wait for. The service has started. */
     public LostPeers lostPeers() {
         return new LostPeers(
-                LostPeers.Role.SOURCE, this::open, id -> context.journal().records(id), this::resolve);
+                LostPeers.MigrationEnd.SOURCE,
+                this::open,
+                id -> context.journal().records(id),
+                this::resolve);
     }
 
     /** Moves a job to the first spare node that accepts it. */

@@ -94,6 +94,27 @@ public final class JobRestart {
 
     /** Checks whether the pods can be restored here. Throws with the cause and the remedy. Makes nothing. */
     public void judge() throws RequestException, IOException {
+        long memoryBytes = open(true);
+        requireFit(memoryBytes);
+        requireSameFiles();
+    }
+
+    /**
+     * Checks the same before a recovery, without reading the images. Makes nothing.
+     *
+     * @param isSpare whether none of the pods runs here now; else they end before the restore, so that their memory and
+     *     their addresses become free
+     */
+    public void look(boolean isSpare) throws RequestException, IOException {
+        long memoryBytes = open(false);
+        if (isSpare) {
+            requireFit(memoryBytes);
+        }
+        requireSameFiles();
+    }
+
+    /** Opens the images, and returns their size. */
+    private long open(boolean isRead) throws RequestException, IOException {
         SetDirectory directory = new SetDirectory(order.directory(), order.uid(), order.job());
         directory.requireSafe();
         pods.clear();
@@ -102,10 +123,18 @@ public final class JobRestart {
             KeptImages images = KeptImages.open(directory.image(order.set(), name));
             images.requireSealed(service.settings().authenticator(), false);
             images.requireOwners(JobUser.ofService());
-            images.requireWhole();
+            if (isRead) {
+                images.requireWhole();
+            } else {
+                images.requireSizes();
+            }
             pods.put(pods.size(), of(name, images));
             memoryBytes += images.manifest().totalBytes();
         }
+        return memoryBytes;
+    }
+
+    private void requireFit(long memoryBytes) throws RequestException, IOException {
         long freeBytes = service.admission().availableBytes();
         if (memoryBytes > freeBytes) {
             throw new RequestException("the images of the pods have " + memoryBytes + " bytes, and this node has "
@@ -119,6 +148,9 @@ public final class JobRestart {
         if (against.isPresent()) {
             throw new RequestException(against.get().text());
         }
+    }
+
+    private void requireSameFiles() throws RequestException {
         for (MemberToRestore pod : pods.values()) {
             requireSameFiles(pod.image());
         }

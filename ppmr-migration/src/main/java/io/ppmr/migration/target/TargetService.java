@@ -264,7 +264,7 @@ public final class TargetService implements AutoCloseable {
 
     /** Returns the nodes that open migrations wait for. The service has started. */
     public LostPeers lostPeers() {
-        return new LostPeers(LostPeers.Role.TARGET, this::open, journal::records, this::resolve);
+        return new LostPeers(LostPeers.MigrationEnd.TARGET, this::open, journal::records, this::resolve);
     }
 
     /** Returns the restarts of jobs over several nodes. The service has started. */
