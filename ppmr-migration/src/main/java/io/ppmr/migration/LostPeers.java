@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
@@ -18,7 +19,7 @@ import org.slf4j.LoggerFactory;
 /**
  * The nodes that open migrations of a service wait for. If the boot of such a node is proved off, the
  * migration ends as by an operator's decision. A boot counts only for a migration that has it in its records: what the
- * node is after it booted again has its own word. Immutable, for any thread.
+ * node is after it booted again has its own word. For any thread.
  */
 public final class LostPeers {
     private static final Logger LOG = LoggerFactory.getLogger(LostPeers.class);
@@ -49,6 +50,7 @@ public final class LostPeers {
     private final Supplier<List<OpenMigration>> open;
     private final MigrationRecords records;
     private final PeerResolver resolver;
+    private final AtomicReference<String> lastSaid = new AtomicReference<>("");
 
     /**
      * @param role the end of the migrations at which the service is
@@ -76,13 +78,27 @@ public final class LostPeers {
     /** Ends the migrations that wait for nodes of which these boots ended, as far as that decides them. */
     public void ended(Set<String> boots) throws IOException, InterruptedException {
         for (OpenMigration migration : open.get()) {
-            Optional<OperatorDecision> decision = migration.waitsFor() == null
-                    ? Optional.empty()
-                    : decisionFor(role, migration.phase(), records.of(migration.id()), boots);
-            if (decision.isPresent()) {
-                Resolution answer = resolver.resolve(migration.id(), decision.get(), true, BY);
-                LOG.info("migration {}: {}", migration.id(), answer.text());
+            try {
+                end(migration, boots);
+            } catch (IOException | RuntimeException e) {
+                // The others must not wait for this one. It is tried again with the next answer of the controller.
+                LOG.warn("migration {} does not end by the end of its peer: {}", migration.id(), e.getMessage());
             }
+        }
+    }
+
+    private void end(OpenMigration migration, Set<String> boots) throws IOException, InterruptedException {
+        Optional<OperatorDecision> decision = migration.waitsFor() == null
+                ? Optional.empty()
+                : decisionFor(role, migration.phase(), records.of(migration.id()), boots);
+        if (decision.isEmpty()) {
+            return;
+        }
+        Resolution answer = resolver.resolve(migration.id(), decision.get(), true, BY);
+        // A refused decision is tried again, since its cause may end, but each cause is logged once.
+        String said = migration.id() + ": " + answer.text();
+        if (!said.equals(lastSaid.getAndSet(said))) {
+            LOG.info("migration {}", said);
         }
     }
 

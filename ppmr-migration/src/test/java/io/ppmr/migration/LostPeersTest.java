@@ -7,6 +7,7 @@ import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.operator.OpenMigration;
 import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.operator.Resolution;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -69,5 +70,23 @@ class LostPeersTest {
         assertEquals(Set.of(FIRST, SECOND), peers.boots());
         peers.ended(Set.of(FIRST));
         assertEquals(List.of("m [b:1] true"), resolved);
+    }
+
+    @Test
+    void shouldEndTheOtherMigrationsWhenOneFails() throws Exception {
+        List<OpenMigration> open = List.of(
+                new OpenMigration("broken", "CONFIRMING", false, List.of(0), 1, "b:1"),
+                new OpenMigration("m", "CONFIRMING", false, List.of(0), 1, "b:1"));
+        List<String> resolved = new ArrayList<>();
+        LostPeers peers = new LostPeers(
+                LostPeers.MigrationEnd.SOURCE, () -> open, id -> RECORDS, (id, decision, carryOut, by) -> {
+                    if (id.equals("broken")) {
+                        throw new IOException("its journal cannot be read");
+                    }
+                    resolved.add(id);
+                    return new Resolution(id, Resolution.ResolutionResult.DONE, "done");
+                });
+        peers.ended(Set.of(FIRST));
+        assertEquals(List.of("m"), resolved);
     }
 }
