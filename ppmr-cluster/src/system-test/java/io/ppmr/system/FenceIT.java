@@ -23,6 +23,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer;
 import org.junit.jupiter.api.Order;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.TestMethodOrder;
@@ -143,6 +144,7 @@ class FenceIT {
 
     /** The controller dies while its command runs. The next one asks it again, and waits for its answer. */
     @Test
+    @Tag("soak")
     @Order(3)
     void shouldAskTheCommandAgainWhenTheControllerDiesWhileItRuns() throws Exception {
         ClusterNode node = nodes.get(1);
@@ -161,6 +163,7 @@ class FenceIT {
 
     /** Two were fenced within the hour, so a third one must wait for an operator. */
     @Test
+    @Tag("soak")
     @Order(4)
     void shouldFenceNoFurtherNodeWhenManyAreLostAndLogTheCommandOfAnOperator() throws Exception {
         ClusterNode node = nodes.get(2);
@@ -178,6 +181,7 @@ class FenceIT {
     }
 
     @Test
+    @Tag("soak")
     @Order(5)
     void shouldLogAnErrorWhenANodeThatAnOperatorReportedAsOffComesBackWithItsBoot() throws Exception {
         ClusterNode node = nodes.get(3);

@@ -24,6 +24,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer;
 import org.junit.jupiter.api.Order;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.Timeout;
@@ -248,6 +249,7 @@ class RecoverIT {
 
     /** It has the key of all services, and could end the ranks of each job. */
     @Test
+    @Tag("soak")
     @Order(2)
     void shouldRefuseARecoveryThatAnotherNodeOrders() throws Exception {
         List<MovingNode> spares = new ArrayList<>(LIVING);
@@ -262,6 +264,7 @@ class RecoverIT {
 
     /** No node is lost: all pods end, and are restored in place. The controller dies while they end. */
     @Test
+    @Tag("soak")
     @Order(3)
     void shouldContinueWhenTheControllerIsKilledWhilePodsEnd() throws Exception {
         MovingNode held = find(2).node();
@@ -277,6 +280,7 @@ class RecoverIT {
     }
 
     @Test
+    @Tag("soak")
     @Order(4)
     void shouldContinueWhenATargetIsKilledWhilePodsAreReleased() throws Exception {
         MovingNode lost = find(2).node();
@@ -294,6 +298,7 @@ class RecoverIT {
     }
 
     @Test
+    @Tag("soak")
     @Order(5)
     void shouldRefuseANodeNamedOffThatAnswersAndALossWithoutASpare() throws Exception {
         checkpoint();
