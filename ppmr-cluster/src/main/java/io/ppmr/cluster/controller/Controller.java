@@ -36,6 +36,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
@@ -148,7 +149,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
                 if (nowNs - nextTickNs >= 0) {
                     nextTickNs = nowNs + TICK.toNanos();
                     if (active) {
-                        table.tick(nowNs, System.currentTimeMillis());
+                        table.tick(nowNs, System.currentTimeMillis(), known);
                         heldBack.write(table.heldBack(), nowNs);
                         if (known) {
                             jobAnswers.tick();
@@ -188,14 +189,27 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     }
 
     private void fence(NodeAct.FenceNode act) {
-        settings.fencing()
-                .orElseThrow()
-                .carryOut(
-                        act,
-                        store,
-                        () -> active,
-                        isProved -> tasks.add(() -> table.fenced(
-                                act.host(), act.number(), isProved, BootClock.nowNs(), System.currentTimeMillis())));
+        Consumer<Boolean> ended = isProved -> tasks.add(
+                () -> table.fenced(act.host(), act.number(), isProved, BootClock.nowNs(), System.currentTimeMillis()));
+        try {
+            settings.fencing().orElseThrow().carryOut(act, store, () -> isWanted(act), ended);
+        } catch (RuntimeException | Error e) {
+            LOG.error("node {} is not fenced: a defect in the controller", act.host(), e);
+            ended.accept(false);
+        }
+    }
+
+    /** Asks the table right before the command: the node may have come back. Without its answer nothing is started. */
+    private boolean isWanted(NodeAct.FenceNode act) {
+        try {
+            return active && tasks.call(() -> active && table.isFenceWanted(act.host(), act.number()));
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return false;
+        } catch (IOException | RuntimeException e) {
+            LOG.warn("node {} is not fenced: the controller's thread does not answer: {}", act.host(), e.getMessage());
+            return false;
+        }
     }
 
     /** Probes all nodes of a tick by one call, however many sessions ended in it. */

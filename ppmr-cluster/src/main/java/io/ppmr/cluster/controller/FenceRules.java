@@ -6,19 +6,24 @@ import java.util.Collection;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 
 /** The rules by which the active controller fences nodes without an operator, as pure functions. */
 final class FenceRules {
-    /** No command starts later after the proof that the node is silent: this controller may have been frozen. */
-    static final Duration START_LIMIT = Duration.ofSeconds(5);
+    /** No command starts later after the probe that got no answer: this controller may have been frozen. */
+    static final Duration START_LIMIT = Duration.ofSeconds(5).plus(NodeTable.WITNESS_LIMIT);
 
     /** The time for which a fenced node counts as one that is SUSPECT. */
     static final Duration COUNTED = Duration.ofHours(1);
 
-    /** So many nodes may be SUSPECT in a cluster of any size. */
+    /** SILENT and UNKNOWN, too: a fault of the network shows in them before it shows in SUSPECT. */
+    private static final Set<NodeStatus> LOST =
+            Set.of(NodeStatus.SILENT, NodeStatus.UNKNOWN, NodeStatus.SUSPECT, NodeStatus.FENCING);
+
+    /** So many nodes may be lost in a cluster of any size. */
     private static final int FEW_NODES = 2;
 
-    /** Of more nodes, at most one in so many may be SUSPECT. */
+    /** Of more nodes, at most one in so many may be lost. */
     private static final int ONE_IN = 20;
 
     private FenceRules() {}
@@ -38,10 +43,10 @@ final class FenceRules {
      * @param host its name
      * @param state its state
      * @param suspectNs the beginning of its delay, by the clock of the controller
-     * @param fencedMs its last fence, in milliseconds since 1970; 0 for none
+     * @param fencesMs its last fences, in milliseconds since 1970
      * @param hasBoot whether its boot is known, and so what the command would prove off
      */
-    record FenceCandidate(String host, NodeStatus state, long suspectNs, long fencedMs, boolean hasBoot) {}
+    record FenceCandidate(String host, NodeStatus state, long suspectNs, List<Long> fencesMs, boolean hasBoot) {}
 
     /**
      * The fences that are due.
@@ -63,16 +68,16 @@ final class FenceRules {
         if (due.isEmpty()) {
             return new DueFences(List.of(), Optional.empty());
         }
-        long fenced = nodes.stream().filter(node -> isCounted(node, nowMs)).count();
-        long suspect = nodes.stream()
-                .filter(node -> node.state() == NodeStatus.SUSPECT
-                        || node.state() == NodeStatus.FENCING
-                        || isCounted(node, nowMs))
+        long fenced = nodes.stream()
+                .mapToLong(node -> fencesWithinTheHour(node.fencesMs(), nowMs))
+                .sum();
+        long lost = nodes.stream()
+                .filter(node -> LOST.contains(node.state()) || fencesWithinTheHour(node.fencesMs(), nowMs) > 0)
                 .count();
-        if (suspect > FEW_NODES && suspect * ONE_IN > nodes.size()) {
+        if (lost > FEW_NODES && lost * ONE_IN > nodes.size()) {
             return new DueFences(
                     List.of(),
-                    Optional.of(suspect + " of " + nodes.size() + " nodes are SUSPECT, or were fenced within the hour,"
+                    Optional.of(lost + " of " + nodes.size() + " nodes are lost, or were fenced within the hour,"
                             + " which looks like a fault of the network; not fenced: " + String.join(", ", due)));
         }
         int left = (int) Math.max(0, limits.mostAnHour() - fenced);
@@ -82,15 +87,18 @@ final class FenceRules {
                 now,
                 later.isEmpty()
                         ? Optional.empty()
-                        : Optional.of(fenced + " nodes were fenced within the hour (most_an_hour = "
-                                + limits.mostAnHour() + "); not fenced: " + String.join(", ", later)));
+                        : Optional.of(fenced + " fences began within the hour (most_an_hour = " + limits.mostAnHour()
+                                + "); not fenced: " + String.join(", ", later)));
     }
 
-    private static boolean isCounted(FenceCandidate node, long nowMs) {
-        return node.fencedMs() > 0 && nowMs - node.fencedMs() < COUNTED.toMillis();
+    /** Returns how many fences count at this time. */
+    static long fencesWithinTheHour(List<Long> fencesMs, long nowMs) {
+        return fencesMs.stream()
+                .filter(begun -> nowMs - begun < COUNTED.toMillis())
+                .count();
     }
 
-    /** Returns true if the command may still start, so long after the proof that the node is silent. */
+    /** Returns true if the command may still start, so long after the probe that got no answer. */
     static boolean mayStart(long provedNs, long nowNs) {
         return nowNs - provedNs <= START_LIMIT.toNanos();
     }

@@ -30,7 +30,7 @@ sealed interface NodeAct {
      *
      * @param bootId the boot that the command proves off
      * @param number the number of this fence, which its result must have
-     * @param provedNs when the node was found silent once more
+     * @param provedNs when the probe was begun by which the node was found silent once more
      */
     record FenceNode(String host, String bootId, long number, long provedNs) implements NodeAct {}
 

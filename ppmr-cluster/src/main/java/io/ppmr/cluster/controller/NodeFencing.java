@@ -35,9 +35,9 @@ public record NodeFencing(Fence command, int mostAnHour, Path workDirectory, Nat
      * Carries a fence out, and blocks until it is over. The result is passed on some thread: whether the boot of the
      * node was proved off.
      *
-     * @param isActive whether this controller is the active one
+     * @param isWanted whether this controller is the active one, and still finds the node silent
      */
-    void carryOut(NodeAct.FenceNode act, ControllerStore store, BooleanSupplier isActive, Consumer<Boolean> ended) {
+    void carryOut(NodeAct.FenceNode act, ControllerStore store, BooleanSupplier isWanted, Consumer<Boolean> ended) {
         long nowMs = System.currentTimeMillis();
         boolean isNoted = change(
                 store,
@@ -49,7 +49,7 @@ public record NodeFencing(Fence command, int mostAnHour, Path workDirectory, Nat
             return;
         }
         LOG.warn("node {} is fenced: its boot is {}", act.host(), act.bootId());
-        command.start(act.host(), workDirectory, programs, () -> mayStart(act, isActive), isProved -> {
+        command.start(act.host(), workDirectory, programs, () -> mayStart(act, isWanted), isProved -> {
             if (isProved) {
                 // By another controller, if this one is no longer active: what is proved stays true.
                 change(
@@ -62,10 +62,13 @@ public record NodeFencing(Fence command, int mostAnHour, Path workDirectory, Nat
         });
     }
 
-    private static boolean mayStart(NodeAct.FenceNode act, BooleanSupplier isActive) {
-        boolean isInTime = FenceRules.mayStart(act.provedNs(), BootClock.nowNs()) && isActive.getAsBoolean();
+    private static boolean mayStart(NodeAct.FenceNode act, BooleanSupplier isWanted) {
+        // The time last: the answer may have been late.
+        boolean isInTime = isWanted.getAsBoolean() && FenceRules.mayStart(act.provedNs(), BootClock.nowNs());
         if (!isInTime) {
-            LOG.warn("node {} is not fenced: this controller was paused, or is no longer the active one", act.host());
+            LOG.warn(
+                    "node {} is not fenced: it came back, or this controller was paused or is no longer the active one",
+                    act.host());
         }
         return isInTime;
     }

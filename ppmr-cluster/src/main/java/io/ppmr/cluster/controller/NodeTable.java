@@ -50,6 +50,8 @@ final class NodeTable {
     static final Duration SILENT_LIMIT = Duration.ofSeconds(5);
     /** The time for the answers of witnesses. */
     static final Duration WITNESS_LIMIT = Duration.ofSeconds(2);
+    /** A fence without a result counts as lost so long after the deadline of its command. */
+    static final Duration LOST_FENCE = Duration.ofSeconds(15);
     /** A node becomes SUSPECT only if so many other nodes got no answer from it. */
     static final int WITNESSES = 2;
 
@@ -86,6 +88,9 @@ final class NodeTable {
         private long round;
         private boolean probing;
         private long nextProbeNs;
+        /** The time at which the last probe was begun. */
+        private long probedNs;
+
         private NodeRecord written;
         /** The beginning of its delay before it is fenced. */
         private long suspectNs;
@@ -93,11 +98,15 @@ final class NodeTable {
         private boolean isConfirmed;
         /** The number of the fence that is under way; 0 if none is. */
         private long fence;
+
+        private long fenceNs;
+        /** True if an earlier command may run already. */
+        private boolean isRepeated;
         /** True if the command has proved it off while a service of it has a session. */
         private boolean isProved;
 
         private long provedNs;
-        private long fencedMs;
+        private List<Long> fencesMs = List.of();
         private long untilMs;
 
         private Node(String host) {
@@ -121,7 +130,7 @@ final class NodeTable {
                     sinceMs,
                     unprobed,
                     state == NodeStatus.FENCING ? untilMs : 0,
-                    fencedMs);
+                    fencesMs);
         }
     }
 
@@ -185,7 +194,7 @@ final class NodeTable {
             node.state = record.state() == NodeStatus.SILENT ? NodeStatus.UP : record.state();
             node.sinceMs = record.sinceMs();
             node.unprobed = record.unprobed();
-            node.fencedMs = record.fencedMs();
+            node.fencesMs = record.fencesMs();
             node.untilMs = record.untilMs();
             node.probedAddress = record.questions();
             node.written = record;
@@ -349,16 +358,25 @@ final class NodeTable {
                         node,
                         batch.unreached.getOrDefault(node, 0) >= WITNESSES ? NodeStatus.SUSPECT : NodeStatus.UNKNOWN);
             }
-            if (node.isConfirmed && node.state == NodeStatus.SUSPECT) {
-                beginFence(node);
-            } else {
-                noteRecord(node);
-            }
+            noteRecord(node);
         }
+        batch.rounds.forEach((node, round) -> {
+            boolean isSilent = node.round == round && node.services.isEmpty() && node.state == NodeStatus.SUSPECT;
+            // Much may have been lost since the probe, so the limits are evaluated once more for each fence.
+            if (node.isConfirmed
+                    && isSilent
+                    && due(fences.orElseThrow()).hosts().contains(node.host)) {
+                beginFence(node, node.probedNs, false);
+            }
+        });
     }
 
-    /** Advances the time: begins probes that are due, queries witnesses, and ends what takes too long. */
-    void tick(long nowNs, long epochMs) {
+    /**
+     * Advances the time: begins probes that are due, queries witnesses, and ends what takes too long.
+     *
+     * @param isKnown whether all sessions are known: before that no node is fenced, since it may have one
+     */
+    void tick(long nowNs, long epochMs, boolean isKnown) {
         nowMs = epochMs;
         timeNs = nowNs;
         List.copyOf(batches.keySet()).stream()
@@ -388,19 +406,38 @@ final class NodeTable {
                 noteRecord(node);
             }
         }
-        fences.ifPresentOrElse(limits -> fence(limits, nowNs), this::endLateFences);
+        if (fences.isEmpty()) {
+            endLateFences();
+        } else if (isKnown) {
+            fence(fences.get(), nowNs);
+        }
         askWitnesses(nowNs);
     }
 
     // ---- fences -------------------------------------------------------------------------------------------------
 
-    private void fence(FenceLimits limits, long nowNs) {
+    private DueFences due(FenceLimits limits) {
         List<FenceCandidate> candidates = nodes.values().stream()
                 .map(node -> new FenceCandidate(
-                        node.host, node.state, node.suspectNs, node.fencedMs, !node.bootId.isEmpty()))
+                        node.host, node.state, node.suspectNs, node.fencesMs, !node.bootId.isEmpty()))
                 .toList();
-        DueFences due = FenceRules.due(candidates, limits, nowNs, nowMs);
+        return FenceRules.due(candidates, limits, timeNs, nowMs);
+    }
+
+    private void fence(FenceLimits limits, long nowNs) {
+        DueFences due = due(limits);
         heldBack = due.heldBack();
+        Set<String> dueHosts = Set.copyOf(due.hosts());
+        long lostNs = limits.deadline().plus(LOST_FENCE).toNanos();
+        for (Node node : nodes.values()) {
+            node.isConfirmed &= dueHosts.contains(node.host);
+            boolean isLost = node.fence != 0 && !node.isProved && nowNs - node.fenceNs > lostNs;
+            if (node.state == NodeStatus.FENCING && isLost) {
+                // Its act or its thread has ended without a result.
+                endUnproved(node, nowNs);
+                noteRecord(node);
+            }
+        }
         for (String host : due.hosts()) {
             Node node = nodes.get(host);
             if (!node.isConfirmed) {
@@ -412,7 +449,7 @@ final class NodeTable {
         // The command of an earlier active controller may run, or never have been started: it is run again.
         nodes.values().stream()
                 .filter(node -> node.state == NodeStatus.FENCING && node.fence == 0)
-                .forEach(this::beginFence);
+                .forEach(node -> beginFence(node, nowNs, true));
     }
 
     /** An earlier active controller has begun fences, and this one has no command. */
@@ -425,18 +462,32 @@ final class NodeTable {
                 });
     }
 
-    private void beginFence(Node node) {
+    private void beginFence(Node node, long provedNs, boolean isRepeated) {
         lastRound++;
         node.isConfirmed = false;
         node.fence = lastRound;
+        node.fenceNs = timeNs;
+        node.isRepeated = isRepeated;
         node.isProved = false;
-        node.fencedMs = nowMs;
+        node.fencesMs = NodeRecord.withFence(node.fencesMs, nowMs);
         node.untilMs = nowMs + fences.orElseThrow().deadline().toMillis();
         forgetProbe(node);
         become(node, NodeStatus.FENCING);
         // The worker that carries the act out writes this record, by the version of the one before.
         node.written = node.record();
-        acts.add(new NodeAct.FenceNode(node.host, node.bootId, node.fence, timeNs));
+        acts.add(new NodeAct.FenceNode(node.host, node.bootId, node.fence, provedNs));
+    }
+
+    /**
+     * Returns true if the command of a fence may start now: it is under way, and no service has begun a session since.
+     * An earlier command may have begun to switch the node off, so its repeat does not depend on sessions.
+     */
+    boolean isFenceWanted(String host, long number) {
+        Node node = nodes.get(host);
+        return node != null
+                && node.fence == number
+                && node.state == NodeStatus.FENCING
+                && (node.isRepeated || node.services.isEmpty());
     }
 
     /** The result of a fence: whether the boot of the node was proved off. */
@@ -451,15 +502,20 @@ final class NodeTable {
             node.isProved = true;
             node.provedNs = nowNs;
             judge(node, nowNs);
-        } else if (node.services.isEmpty()) {
-            node.fence = 0;
+        } else {
+            endUnproved(node, nowNs);
+        }
+        noteRecord(node);
+    }
+
+    private void endUnproved(Node node, long nowNs) {
+        node.fence = 0;
+        if (node.services.isEmpty()) {
             // Its delay begins again.
             become(node, NodeStatus.SUSPECT);
         } else {
-            node.fence = 0;
             judgeSessions(node, nowNs);
         }
-        noteRecord(node);
     }
 
     /**
@@ -485,6 +541,11 @@ final class NodeTable {
         node.fence = 0;
         node.offBoot = node.bootId;
         return false;
+    }
+
+    /** Returns true while a node is probed once more before it is fenced. */
+    boolean isConfirming(String host) {
+        return nodes.containsKey(host) && nodes.get(host).isConfirmed;
     }
 
     /** Returns why nodes are not fenced though their delay is over; empty if none is. */
@@ -579,6 +640,7 @@ final class NodeTable {
     private void probe(Node node, long nowNs) {
         forgetProbe(node);
         node.probing = true;
+        node.probedNs = nowNs;
         node.nextProbeNs = nowNs + PROBE_AGAIN.toNanos();
         acts.add(new NodeAct.Probe(node.host, node.questions, node.round));
     }
@@ -636,6 +698,11 @@ final class NodeTable {
             // Its record may have stayed when it was forgotten before.
             acts.add(new NodeAct.Remove(host));
             return Optional.empty();
+        }
+        if (node.services.isEmpty() && FenceRules.fencesWithinTheHour(node.fencesMs, epochMs) > 0) {
+            // Else its name could be fenced again and again.
+            return Optional.of("node " + host + " was fenced within the hour, and counts for most_an_hour. Remedy:"
+                    + " wait until the hour is over");
         }
         if (node.services.keySet().containsAll(node.roles)) {
             return Optional.of("all services of node " + host + " have a session now. Remedy: stop the services"

@@ -21,15 +21,15 @@ class FenceRulesTest {
     private static final long NOW_MS = Duration.ofHours(30).toMillis();
 
     private static FenceCandidate up(int number) {
-        return new FenceCandidate("u" + number, NodeStatus.UP, 0, 0, true);
+        return new FenceCandidate("u" + number, NodeStatus.UP, 0, List.of(), true);
     }
 
     private static FenceCandidate suspect(String host, Duration since) {
-        return new FenceCandidate(host, NodeStatus.SUSPECT, NOW_NS - since.toNanos(), 0, true);
+        return new FenceCandidate(host, NodeStatus.SUSPECT, NOW_NS - since.toNanos(), List.of(), true);
     }
 
     private static FenceCandidate fenced(String host, Duration ago) {
-        return new FenceCandidate(host, NodeStatus.OFF, 0, NOW_MS - ago.toMillis(), true);
+        return new FenceCandidate(host, NodeStatus.OFF, 0, List.of(NOW_MS - ago.toMillis()), true);
     }
 
     private static DueFences due(int up, FenceCandidate... others) {
@@ -51,7 +51,7 @@ class FenceRulesTest {
     @Test
     void shouldFenceOnlySuspectNodesOfAKnownBoot() {
         for (NodeStatus state : NodeStatus.values()) {
-            FenceCandidate node = new FenceCandidate("n", state, 0, 0, true);
+            FenceCandidate node = new FenceCandidate("n", state, 0, List.of(), true);
             assertEquals(
                     state == NodeStatus.SUSPECT ? List.of("n") : List.of(),
                     due(9, node).hosts(),
@@ -59,7 +59,8 @@ class FenceRulesTest {
         }
         assertEquals(
                 List.of(),
-                due(9, new FenceCandidate("n", NodeStatus.SUSPECT, 0, 0, false)).hosts());
+                due(9, new FenceCandidate("n", NodeStatus.SUSPECT, 0, List.of(), false))
+                        .hosts());
     }
 
     @Test
@@ -67,7 +68,7 @@ class FenceRulesTest {
         Duration over = Duration.ofSeconds(70);
         DueFences three = due(2, suspect("a", over), suspect("b", over), suspect("c", over));
         assertEquals(List.of(), three.hosts());
-        assertTrue(three.heldBack().orElseThrow().startsWith("3 of 5 nodes are SUSPECT"), three.toString());
+        assertTrue(three.heldBack().orElseThrow().startsWith("3 of 5 nodes are lost"), three.toString());
         assertEquals(
                 List.of("a", "b"),
                 due(1, suspect("a", over), suspect("b", over)).hosts());
@@ -94,7 +95,7 @@ class FenceRulesTest {
                 List.of("a"),
                 due(9, late, fenced("b", before), fenced("c", Duration.ofMinutes(61)))
                         .hosts());
-        FenceCandidate running = new FenceCandidate("d", NodeStatus.FENCING, 0, NOW_MS, true);
+        FenceCandidate running = new FenceCandidate("d", NodeStatus.FENCING, 0, List.of(NOW_MS), true);
         assertEquals(List.of(), due(9, late, fenced("b", before), running).hosts());
     }
 
@@ -110,6 +111,29 @@ class FenceRulesTest {
                 fenced("e", before));
         assertEquals(List.of("a"), due.hosts());
         assertTrue(due.heldBack().orElseThrow().endsWith("not fenced: b"), due.toString());
+    }
+
+    @Test
+    void shouldCountEachFenceOfANodeForTheMostOfAnHour() {
+        FenceCandidate again = new FenceCandidate(
+                "a",
+                NodeStatus.SUSPECT,
+                0,
+                List.of(NOW_MS - 4_000_000, NOW_MS - 9000, NOW_MS - 8000, NOW_MS - 7000, NOW_MS - 6000),
+                true);
+        assertEquals(List.of(), due(200, again).hosts());
+        FenceCandidate once =
+                new FenceCandidate("a", NodeStatus.SUSPECT, 0, again.fencesMs().subList(0, 4), true);
+        assertEquals(List.of("a"), due(200, once).hosts());
+    }
+
+    @Test
+    void shouldCountSilentAndUnknownNodesAsLost() {
+        FenceCandidate late = suspect("a", Duration.ofSeconds(70));
+        FenceCandidate unknown = new FenceCandidate("b", NodeStatus.UNKNOWN, 0, List.of(), true);
+        FenceCandidate silent = new FenceCandidate("c", NodeStatus.SILENT, 0, List.of(), true);
+        assertEquals(List.of("a"), due(9, late, unknown).hosts());
+        assertEquals(List.of(), due(9, late, unknown, silent).hosts());
     }
 
     @Test

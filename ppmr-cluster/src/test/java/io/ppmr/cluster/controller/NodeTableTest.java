@@ -38,6 +38,7 @@ class NodeTableTest {
         private final List<NodeAct.FenceNode> commands = new ArrayList<>();
         private long nowNs = 1;
         private boolean controllerIsCut;
+        private boolean isKnown = true;
 
         private Cluster(long seed, int nodes) {
             this(seed, nodes, Optional.empty());
@@ -89,7 +90,7 @@ class NodeTableTest {
 
         private void pass(Duration time) {
             for (long endNs = nowNs + time.toNanos(); nowNs < endNs; nowNs += TICK_NS) {
-                table.tick(nowNs, nowNs / 1_000_000);
+                table.tick(nowNs, nowNs / 1_000_000, isKnown);
                 carryOut();
             }
         }
@@ -186,7 +187,7 @@ class NodeTableTest {
     void shouldBeServiceDownWhenOnlyTheControllerGetsNoAnswer() {
         Cluster cluster = new Cluster(5, 4);
         cluster.end("n1");
-        cluster.table.tick(cluster.nowNs, 1);
+        cluster.table.tick(cluster.nowNs, 1, true);
         for (NodeAct effect : cluster.table.takeActs()) {
             if (effect instanceof NodeAct.Probe probe) {
                 cluster.table.probed("n1", probe.round(), false, cluster.nowNs, 1);
@@ -249,7 +250,7 @@ class NodeTableTest {
         cluster.lose("n1");
         cluster.pass(Duration.ofSeconds(6));
         cluster.nowNs += NodeTable.PROBE_AGAIN.toNanos();
-        cluster.table.tick(cluster.nowNs, 1);
+        cluster.table.tick(cluster.nowNs, 1, true);
         List<NodeAct> acts = cluster.table.takeActs();
         cluster.table.turnOff("n1", 1);
         for (NodeAct act : acts) {
@@ -265,7 +266,7 @@ class NodeTableTest {
     void shouldProbeAgainWhenAProbeHasNoResult() {
         Cluster cluster = new Cluster(13, 4);
         cluster.end("n1");
-        cluster.table.tick(cluster.nowNs, 1);
+        cluster.table.tick(cluster.nowNs, 1, true);
         // The probe fails here, for want of descriptors.
         cluster.table.takeActs();
         cluster.pass(NodeTable.SILENT_LIMIT.plus(NodeTable.LOST_PROBE).plus(Duration.ofSeconds(1)));
@@ -392,7 +393,7 @@ class NodeTableTest {
             Cluster cluster = new Cluster(steps, 5);
             cluster.lose("n2");
             for (int i = 0; i < steps; i++) {
-                cluster.table.tick(cluster.nowNs, 1);
+                cluster.table.tick(cluster.nowNs, 1, true);
                 cluster.nowNs += TICK_NS;
                 if (i % 3 == 0) {
                     cluster.carryOut();
@@ -463,7 +464,7 @@ class NodeTableTest {
         assertEquals("n2", cluster.commands.get(0).host());
         assertEquals(BOOT + 1, cluster.commands.get(0).bootId());
         assertEquals(NodeStatus.FENCING, cluster.state("n2"));
-        cluster.pass(DELAY.multipliedBy(3));
+        cluster.pass(FENCES.deadline().plus(Duration.ofSeconds(10)));
         assertEquals(1, cluster.commands.size(), "it is asked once");
         end(cluster, true);
         assertEquals(NodeStatus.OFF, cluster.state("n2"));
@@ -544,6 +545,104 @@ class NodeTableTest {
         assertEquals(NodeStatus.FENCING, cluster.state("n2"));
         end(cluster, false);
         assertEquals(NodeStatus.UP, cluster.state("n2"));
+    }
+
+    @Test
+    void shouldFenceNoNodeBeforeTheSessionsAreKnown() {
+        Cluster cluster = fenced(5);
+        cluster.lose("n2");
+        cluster.pass(DELAY.plus(Duration.ofSeconds(3)));
+        Map<String, NodeRecord> records = new HashMap<>(cluster.kept);
+        records.put("n2", records.get("n2").fencing(5, 6));
+        cluster.table.begin(records, cluster.nowNs, cluster.nowNs / 1_000_000);
+        cluster.isKnown = false;
+        cluster.pass(Duration.ofSeconds(2));
+        cluster.come("n2", 2);
+        cluster.isKnown = true;
+        cluster.pass(Duration.ofSeconds(2));
+        assertEquals(1, cluster.commands.size(), "another boot has a session");
+        assertEquals(NodeStatus.UP, cluster.state("n2"));
+    }
+
+    @Test
+    void shouldNotWantTheCommandWhenASessionBeganSinceOrTheFenceIsOver() {
+        Cluster cluster = fenced(5);
+        cluster.lose("n2");
+        cluster.pass(DELAY.plus(Duration.ofSeconds(3)));
+        long number = cluster.commands.get(0).number();
+        assertTrue(cluster.table.isFenceWanted("n2", number));
+        assertFalse(cluster.table.isFenceWanted("n2", number + 1));
+        assertFalse(cluster.table.isFenceWanted("n9", number));
+        cluster.come("n2", 1);
+        assertFalse(cluster.table.isFenceWanted("n2", number));
+        cluster.come("n2", 2);
+        cluster.end("n2");
+        assertFalse(cluster.table.isFenceWanted("n2", number));
+    }
+
+    @Test
+    void shouldDateTheProofByTheProbeAndNotByItsConclusion() {
+        Cluster cluster = fenced(5);
+        cluster.lose("n2");
+        // The tick in which the delay is over begins the probe; the witnesses are asked in the same one, or later.
+        cluster.pass(DELAY);
+        while (cluster.commands.isEmpty()) {
+            cluster.table.tick(cluster.nowNs, cluster.nowNs / 1_000_000, true);
+            List<NodeAct> acts = cluster.table.takeActs();
+            long sentNs = cluster.nowNs;
+            for (NodeAct act : acts) {
+                if (act instanceof NodeAct.Probe probe) {
+                    cluster.nowNs += TICK_NS;
+                    cluster.table.probed(probe.host(), probe.round(), false, cluster.nowNs, 1);
+                    cluster.pass(Duration.ofSeconds(1));
+                    if (!cluster.commands.isEmpty()) {
+                        assertEquals(sentNs, cluster.commands.get(0).provedNs());
+                    }
+                }
+            }
+            cluster.nowNs += TICK_NS;
+        }
+    }
+
+    @Test
+    void shouldNotFenceWhenTheLimitIsReachedWhileTheNodeIsProbedOnceMore() {
+        Cluster cluster = fenced(6);
+        cluster.lose("n2");
+        boolean isConfirming = false;
+        cluster.pass(DELAY.minus(Duration.ofSeconds(2)));
+        while (!isConfirming) {
+            cluster.table.tick(cluster.nowNs, cluster.nowNs / 1_000_000, true);
+            isConfirming = cluster.table.isConfirming("n2");
+            if (isConfirming) {
+                List.of("n3", "n4").forEach(cluster::lose);
+            }
+            cluster.carryOut();
+            cluster.nowNs += TICK_NS;
+        }
+        cluster.pass(DELAY);
+        assertEquals(List.of(), cluster.commands);
+    }
+
+    @Test
+    void shouldEndAFenceThatHasNoResultLongAfterItsDeadline() {
+        Cluster cluster = fenced(5);
+        cluster.lose("n2");
+        cluster.pass(DELAY.plus(Duration.ofSeconds(3)));
+        assertEquals(NodeStatus.FENCING, cluster.state("n2"));
+        cluster.pass(FENCES.deadline().plus(NodeTable.LOST_FENCE).plus(Duration.ofSeconds(2)));
+        assertEquals(NodeStatus.SUSPECT, cluster.state("n2"));
+    }
+
+    @Test
+    void shouldNotForgetANodeThatWasFencedWithinTheHour() {
+        Cluster cluster = fenced(5);
+        cluster.lose("n2");
+        cluster.pass(DELAY.plus(Duration.ofSeconds(3)));
+        end(cluster, true);
+        long nowMs = cluster.nowNs / 1_000_000;
+        assertTrue(
+                cluster.table.forget("n2", cluster.nowNs, nowMs).orElseThrow().contains("most_an_hour"));
+        assertEquals(Optional.empty(), cluster.table.forget("n2", cluster.nowNs, nowMs + 3_700_000));
     }
 
     /** The fence lied: nothing can be done but an error in the log. */
