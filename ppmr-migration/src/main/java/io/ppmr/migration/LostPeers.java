@@ -7,10 +7,11 @@ import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.operator.Resolution;
 import java.io.IOException;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
-import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
@@ -50,7 +51,8 @@ public final class LostPeers {
     private final Supplier<List<OpenMigration>> open;
     private final MigrationRecords records;
     private final PeerResolver resolver;
-    private final AtomicReference<String> lastSaid = new AtomicReference<>("");
+    /** The last line of the log for each open migration. */
+    private final Map<String, String> logged = new ConcurrentHashMap<>();
 
     /**
      * @param role the end of the migrations at which the service is
@@ -77,7 +79,9 @@ public final class LostPeers {
 
     /** Ends the migrations that wait for nodes of which these boots ended, as far as that decides them. */
     public void ended(Set<String> boots) throws IOException, InterruptedException {
-        for (OpenMigration migration : open.get()) {
+        List<OpenMigration> all = open.get();
+        logged.keySet().retainAll(all.stream().map(OpenMigration::id).collect(Collectors.toSet()));
+        for (OpenMigration migration : all) {
             try {
                 end(migration, boots);
             } catch (IOException | RuntimeException e) {
@@ -96,9 +100,8 @@ public final class LostPeers {
         }
         Resolution answer = resolver.resolve(migration.id(), decision.get(), true, BY);
         // A refused decision is tried again, since its cause may end, but each cause is logged once.
-        String said = migration.id() + ": " + answer.text();
-        if (!said.equals(lastSaid.getAndSet(said))) {
-            LOG.info("migration {}", said);
+        if (!answer.text().equals(logged.put(migration.id(), answer.text()))) {
+            LOG.info("migration {}: {}", migration.id(), answer.text());
         }
     }
 

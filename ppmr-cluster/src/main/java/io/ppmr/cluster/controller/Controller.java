@@ -224,8 +224,10 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
     private void probe(List<NodeAct.Probe> probes) {
         Set<String> answering;
         try {
-            answering =
-                    prober.answering(probes.stream().map(NodeAct.Probe::address).toList());
+            answering = prober.answering(probes.stream()
+                    .flatMap(probe -> probe.addresses().stream())
+                    .distinct()
+                    .toList());
         } catch (IOException | RuntimeException e) {
             // Without a result SILENT ends by its time limit, in UNKNOWN.
             log.write("probe", "nodes cannot be probed: " + e.getMessage());
@@ -234,7 +236,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         tasks.add(() -> probes.forEach(probe -> table.probed(
                 probe.host(),
                 probe.round(),
-                answering.contains(probe.address()),
+                probe.addresses().stream().anyMatch(answering::contains),
                 BootClock.nowNs(),
                 System.currentTimeMillis())));
     }

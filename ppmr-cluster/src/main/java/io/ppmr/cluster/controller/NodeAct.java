@@ -8,10 +8,10 @@ sealed interface NodeAct {
     /**
      * Probe a node's kernel.
      *
-     * @param address where its services answered questions
+     * @param addresses where its services answered questions
      * @param round the number of this probe of the node, which its result must have
      */
-    record Probe(String host, String address, long round) implements NodeAct {}
+    record Probe(String host, List<String> addresses, long round) implements NodeAct {}
 
     /**
      * Request the results of other nodes' probes.

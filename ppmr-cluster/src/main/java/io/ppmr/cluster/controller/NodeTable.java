@@ -60,7 +60,10 @@ final class NodeTable {
 
     private static final int ASKED_WITNESSES = 4;
     /** A witness answers so many within its time. */
-    private static final int NODES_A_QUESTION = 200;
+    private static final int ADDRESSES_A_QUESTION = 200;
+
+    /** Of more addresses of a node, the first ones are kept, and the last one. */
+    private static final int MOST_ADDRESSES = 4;
 
     private static final double HUNDREDTHS = 100;
     private static final String TARGET = "target";
@@ -79,6 +82,9 @@ final class NodeTable {
         private String bootId = "";
         private String offBoot = "";
         private String questions = "";
+        /** The addresses at which it has answered questions in this boot: a single wrong one must not make it silent. */
+        private final Set<String> addresses = new LinkedHashSet<>();
+
         private String zone = "";
         private NodeStatus state = NodeStatus.UP;
         private long sinceMs;
@@ -118,6 +124,16 @@ final class NodeTable {
                     .map(Service::record)
                     .flatMap(Optional::stream)
                     .findFirst();
+        }
+
+        private void noteAddress(String address) {
+            if (address.isEmpty() || addresses.contains(address)) {
+                return;
+            }
+            if (addresses.size() == MOST_ADDRESSES) {
+                addresses.remove(List.copyOf(addresses).get(MOST_ADDRESSES - 1));
+            }
+            addresses.add(address);
         }
 
         private NodeRecord record() {
@@ -197,6 +213,7 @@ final class NodeTable {
             node.fencesMs = record.fencesMs();
             node.untilMs = record.untilMs();
             node.probedAddress = record.questions();
+            node.noteAddress(record.questions());
             node.written = record;
             node.nextProbeNs = nowNs;
             nodes.put(host, node);
@@ -243,6 +260,9 @@ final class NodeTable {
             node.probedAddress = "";
         }
         if (node.services.isEmpty()) {
+            if (isNewBoot) {
+                node.addresses.clear();
+            }
             // The result of a probe that began without a service proves nothing for the node with one.
             forgetProbe(node);
         }
@@ -254,6 +274,7 @@ final class NodeTable {
         record.ifPresent(known -> {
             node.bootId = known.bootId();
             node.questions = known.questions();
+            node.noteAddress(known.questions());
             node.zone = known.zone();
         });
         if (node.questions.isEmpty()) {
@@ -331,7 +352,7 @@ final class NodeTable {
             return;
         }
         answered.ifPresent(addresses -> batch.rounds.keySet().forEach(node -> {
-            if (addresses.contains(node.questions)) {
+            if (node.addresses.stream().anyMatch(addresses::contains)) {
                 batch.reached.add(node);
             } else {
                 batch.unreached.merge(node, 1, Integer::sum);
@@ -578,7 +599,15 @@ final class NodeTable {
         int most = Math.max(1, up.size() / ASKED_WITNESSES);
         while (!unanswered.isEmpty() && batches.size() < most) {
             Collections.shuffle(up, order);
-            List<Node> silent = unanswered.stream().limit(NODES_A_QUESTION).toList();
+            List<Node> silent = new ArrayList<>();
+            int asked = 0;
+            for (Node node : unanswered) {
+                asked += node.addresses.size();
+                if (asked > ADDRESSES_A_QUESTION) {
+                    break;
+                }
+                silent.add(node);
+            }
             silent.forEach(unanswered::remove);
             ask(silent, up, nowNs);
         }
@@ -599,8 +628,10 @@ final class NodeTable {
         }
         witnesses.forEach(witness -> batch.pending.add(witness.host()));
         batches.put(lastBatch, batch);
-        List<String> addresses =
-                silent.stream().map(node -> node.questions).distinct().toList();
+        List<String> addresses = silent.stream()
+                .flatMap(node -> node.addresses.stream())
+                .distinct()
+                .toList();
         acts.add(new NodeAct.AskWitnesses(lastBatch, addresses, witnesses));
     }
 
@@ -642,7 +673,7 @@ final class NodeTable {
         node.probing = true;
         node.probedNs = nowNs;
         node.nextProbeNs = nowNs + PROBE_AGAIN.toNanos();
-        acts.add(new NodeAct.Probe(node.host, node.questions, node.round));
+        acts.add(new NodeAct.Probe(node.host, List.copyOf(node.addresses), node.round));
     }
 
     private void become(Node node, NodeStatus state) {

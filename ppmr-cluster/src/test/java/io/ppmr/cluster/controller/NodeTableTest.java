@@ -60,12 +60,16 @@ class NodeTableTest {
 
         private void come(String host, int boot) {
             answering.add(address(host));
+            come(host, boot, address(host));
+        }
+
+        private void come(String host, int boot, String questions) {
             table.appeared(
                     new ServiceName(host, "target"),
                     Optional.of(new ServiceRecord(
                             BOOT + boot,
                             "10.0.0." + host.substring(1) + ":7411",
-                            address(host),
+                            questions,
                             "",
                             "0.3.0",
                             1,
@@ -101,7 +105,7 @@ class NodeTableTest {
                     table.probed(
                             probe.host(),
                             probe.round(),
-                            !controllerIsCut && answering.contains(probe.address()),
+                            !controllerIsCut && probe.addresses().stream().anyMatch(answering::contains),
                             nowNs,
                             nowNs / 1_000_000);
                 } else if (effect instanceof NodeAct.AskWitnesses ask) {
@@ -643,6 +647,22 @@ class NodeTableTest {
         assertTrue(
                 cluster.table.forget("n2", cluster.nowNs, nowMs).orElseThrow().contains("most_an_hour"));
         assertEquals(Optional.empty(), cluster.table.forget("n2", cluster.nowNs, nowMs + 3_700_000));
+    }
+
+    /** A holder of the services' key can write a record with an address that answers once. */
+    @Test
+    void shouldNotFenceALivingNodeWhoseLastAddressDoesNotAnswer() {
+        Cluster cluster = fenced(5);
+        for (int boot = 1; boot <= 2; boot++) {
+            cluster.come("n2", boot, "10.9.9.9:1");
+        }
+        cluster.answering.add("10.9.9.9:1");
+        cluster.pass(Duration.ofSeconds(2));
+        cluster.answering.remove("10.9.9.9:1");
+        cluster.end("n2");
+        cluster.pass(DELAY.multipliedBy(2));
+        assertEquals(NodeStatus.SERVICE_DOWN, cluster.state("n2"));
+        assertEquals(List.of(), cluster.commands);
     }
 
     /** The fence lied: nothing can be done but an error in the log. */
