@@ -191,7 +191,7 @@ static void with_chain(struct messages *all, const char *name, const char *inter
 
 /*
  * Makes the table again, in one transaction. Returns 0, or the number of the error. It has a socket of its own: the kernel
- * answers each message of a transaction that failed, and nobody reads the rest of these answers.
+ * answers each message of a transaction that failed, and the rest of these answers is never read.
  */
 static int make_table(const char *interface, bool leaving)
 {

@@ -23,8 +23,8 @@
  *   ppmr-pod-net announce NETWORK INTERFACE ADDRESS...
  *                                            announces, by ARP or neighbour advertisements, that this interface of that
  *                                            network has the addresses. It sends three announcements after the interface
- *                                            has a carrier. No process is in that network meanwhile, so the pod may be
- *                                            moved again.
+ *                                            has a carrier. No process of this program is in that network then, so the
+ *                                            pod may be moved again.
  *
  * A process is found by its namespace, so no PID is taken on trust. pidfd_getfd(2), tcp(7), packet(7), RFC 5227, RFC
  * 4861.

@@ -6,6 +6,7 @@ import io.ppmr.linux.HostPort;
 import io.ppmr.linux.LibC;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.transport.auth.PeerAuthenticator;
+import io.ppmr.transport.auth.PeerConnection;
 import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
@@ -144,6 +145,13 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
         }
     }
 
+    /** The target would log an end without an announcement as a failure. */
+    private static void endInOrder(Connector.Control control) throws IOException {
+        try (PeerConnection connection = control.channel()) {
+            connection.shutdownOutput();
+        }
+    }
+
     private boolean addPeers(List<Finding> findings) {
         if (settings.peers().isEmpty()) {
             findings.add(Finding.warn(
@@ -158,10 +166,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
         for (HostPort peer : settings.peerAddresses()) {
             String name = HostPort.participant(peer.unresolved());
             try {
-                new Connector(peer.lookUp(), key, CONNECT_LIMIT)
-                        .control()
-                        .channel()
-                        .close();
+                endInOrder(new Connector(peer.lookUp(), key, CONNECT_LIMIT).control());
                 findings.add(Finding.ok("pod-peers", name + " can be notified when a pod's address is away"));
             } catch (IOException e) {
                 all = false;

@@ -638,7 +638,7 @@ final class PodMoves implements RankSurroundings {
         PodRecord here = pod.settled();
         here.write(folder);
         pods.takeAwayWhenItEnds(here);
-        // The pod may continue meanwhile. A switch that lost the first announcement receives others.
+        // The pod may continue in the meantime. A switch that lost the first announcement receives others.
         LogContext.thread(() -> announceAgain(pod), "ppmr-pod-announce").start();
         LOG.info("pod {}: its cable is in, at {}", pod.fullName(), pod.address());
     }
