@@ -47,6 +47,8 @@ final class ResumableConnection implements AutoCloseable {
     private final ValueFrame resume = new ValueFrame();
     /** The link's current connection; null if there is none. */
     private PeerConnection channel;
+    /** True if the peer has closed the link in order: nobody reads further bytes. */
+    private boolean isEnded;
 
     private SelectionKey key;
     private int generation;
@@ -81,7 +83,7 @@ final class ResumableConnection implements AutoCloseable {
     }
 
     boolean isConnected() {
-        return channel != null;
+        return channel != null && !isEnded;
     }
 
     /** Returns true if bytes of the link, or encrypted ones, wait for the socket. */
@@ -141,6 +143,7 @@ final class ResumableConnection implements AutoCloseable {
             return 0;
         }
         if (read < 0) {
+            isEnded = true;
             throw new EOFException("control connection to " + peer + " was closed by the peer");
         }
         received += read;

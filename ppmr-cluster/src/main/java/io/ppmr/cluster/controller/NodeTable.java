@@ -82,7 +82,7 @@ final class NodeTable {
         private String bootId = "";
         private String offBoot = "";
         private String questions = "";
-        /** The addresses at which it has answered questions in this boot: a single wrong one must not make it silent. */
+        /** The addresses of its services in this boot: a single wrong one must not make it silent. */
         private final Set<String> addresses = new LinkedHashSet<>();
 
         private String zone = "";

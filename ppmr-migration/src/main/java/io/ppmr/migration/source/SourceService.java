@@ -116,7 +116,7 @@ public final class SourceService implements AutoCloseable {
 
     /** Mounts, and recovers the open migration of an earlier run. When it returns, migrations may be requested. */
     public void start() throws IOException, InterruptedException {
-        TlsHandshake.prepare(settings.authenticator());
+        TlsHandshake.prepare(settings.authenticator().encryption());
         mount = FuseMount.mount(
                 view, settings.node().mount(), MountOptions.named("ppmr-source").forAllUsers());
         context = new SourceContext(

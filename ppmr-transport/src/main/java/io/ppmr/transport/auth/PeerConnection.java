@@ -17,6 +17,8 @@ public final class PeerConnection implements WritableByteChannel {
     private static final int RECORD_BYTES = 1 << 14;
     /** More than TLS 1.3 adds to a record. */
     private static final int RECORD_OVERHEAD_BYTES = 64;
+    /** The most steps of one read. */
+    private static final int MOST_READS = 32;
 
     private final SocketChannel channel;
     /** Null if the connection is not encrypted; then there are no buffers either. */
@@ -69,7 +71,8 @@ public final class PeerConnection implements WritableByteChannel {
         requireNoFailure();
         int total = 0;
         try {
-            while (in.hasRemaining()) {
+            // A peer may send records without bytes for ever. What is left makes the socket ready again.
+            for (int i = 0; i < MOST_READS && in.hasRemaining(); i++) {
                 int opened = tls.readInput(in, Math.min(in.remaining(), tls.getAvailableInputBytes()));
                 total += Math.max(0, opened);
                 if (opened <= 0 && !receive()) {

@@ -2,7 +2,6 @@ package io.ppmr.transport.auth;
 
 import io.ppmr.protocol.data.VersionRange;
 import java.io.IOException;
-import java.util.Arrays;
 import java.util.Hashtable;
 import java.util.List;
 import java.util.Optional;
@@ -68,10 +67,11 @@ final class TargetTls extends AbstractTlsServer {
     @Override
     @SuppressWarnings("rawtypes")
     public TlsPSKExternal getExternalPSK(Vector identities) {
+        // The library finds the offered key by its name and by this age. With another age it would find none, check no
+        // binder, and go on without the key.
+        PskIdentity wanted = new PskIdentity(authenticator.imported().identity(), 0);
         for (Object identity : identities) {
-            if (Arrays.equals(
-                    ((PskIdentity) identity).getIdentity(),
-                    authenticator.imported().identity())) {
+            if (wanted.equals(identity)) {
                 isKeyOffered = true;
                 return TlsProfile.external(authenticator.imported());
             }

@@ -148,7 +148,7 @@ final class TargetTlsHandshake {
             verdict(Handshake.NO_SUCH_SESSION, session);
             throw TargetHandshake.noSuchSession(peer, session);
         }
-        if (!MessageDigest.isEqual(server.exported().proof(keys.resumption()), proof)) {
+        if (!MessageDigest.isEqual(server.exported().proof(ConnectionProof.Role.SOURCE, keys.resumption()), proof)) {
             verdict(Handshake.WRONG_PROOF, session);
             throw new IOException("peer " + peer + " is not the source of session " + session + ": refused");
         }
@@ -158,7 +158,7 @@ final class TargetTlsHandshake {
                     + server.exported().version() + " of the protocol for session " + session + ", which uses version "
                     + keys.version().number() + ": refused");
         }
-        verdict(Handshake.WELCOME, session);
+        verdict(Handshake.WELCOME, session, server.exported().proof(ConnectionProof.Role.TARGET, keys.resumption()));
         return accepted(ConnectionKind.CONTROL_RESUME, keys);
     }
 
@@ -167,8 +167,12 @@ final class TargetTlsHandshake {
     }
 
     private void verdict(int code, SessionId session) throws IOException {
+        verdict(code, session, new byte[ConnectionProof.PROOF_BYTES]);
+    }
+
+    private void verdict(int code, SessionId session, byte[] proof) throws IOException {
         ByteBuffer verdict = ByteBuffer.allocate(TlsHandshake.VERDICT_BYTES).order(ByteOrder.LITTLE_ENDIAN);
-        verdict.putInt(code).putLong(session.high()).putLong(session.low());
+        verdict.putInt(code).putLong(session.high()).putLong(session.low()).put(proof);
         tls.writeApplicationData(verdict.array(), 0, TlsHandshake.VERDICT_BYTES);
         send();
     }

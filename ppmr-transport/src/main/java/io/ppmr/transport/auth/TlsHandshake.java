@@ -5,6 +5,7 @@ import java.net.SocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.SocketChannel;
+import java.security.MessageDigest;
 import org.bouncycastle.tls.AlertDescription;
 import org.bouncycastle.tls.TlsClientProtocol;
 import org.bouncycastle.tls.TlsFatalAlert;
@@ -17,16 +18,17 @@ import org.bouncycastle.tls.TlsServerProtocol;
  *
  * <pre>
  *  S to T  opening    kind u8 | session 16 | proof 32                                                    49 bytes
- *  T to S  verdict    u32: 0 is welcome, else a reason | session 16                                      20
+ *  T to S  verdict    u32: 0 is welcome, else a reason | session 16 | proof 32                           52
  * </pre>
  *
- * <p>A connection that replaces a session's control connection proves that its source opened the session. The proof is
- * over a value that only the two ends of the new connection have, so a relay cannot pass it on. This class is the
+ * <p>On a connection that replaces a session's control connection, both ends prove that they opened the session; on
+ * others both proofs are zeros. A proof is over a value that only the two ends of the new connection have, so a relay
+ * cannot pass it on. This class is the
  * source's side, which runs on the caller's thread, in blocking mode, until a deadline.
  */
 public final class TlsHandshake {
     static final int OPENING_BYTES = 1 + SessionId.BYTES + ConnectionProof.PROOF_BYTES;
-    static final int VERDICT_BYTES = Integer.BYTES + SessionId.BYTES;
+    static final int VERDICT_BYTES = Integer.BYTES + SessionId.BYTES + ConnectionProof.PROOF_BYTES;
     private static final int BUFFER_BYTES = 4096;
 
     private final HandshakeSocket socket;
@@ -42,18 +44,22 @@ public final class TlsHandshake {
     }
 
     /**
-     * Makes a handshake in memory where connections are encrypted. The first one of a process loads hundreds of
-     * classes, which would delay the first real one; then a listener under attack could need its place.
+     * Makes a handshake in memory, with a key of its own, where connections are encrypted. The first one of a process
+     * loads hundreds of classes, which would delay the first real one; then a listener under attack could need its
+     * place.
      */
-    public static void prepare(PeerAuthenticator authenticator) throws IOException {
-        if (authenticator.encryption() == Encryption.OFF) {
+    public static void prepare(Encryption encryption) throws IOException {
+        if (encryption == Encryption.OFF) {
             return;
         }
-        SourceTls source = new SourceTls(authenticator);
+        byte[] secret = new byte[ConnectionProof.PROOF_BYTES];
+        Handshake.RANDOM.nextBytes(secret);
+        PreSharedKey key = new PreSharedKey(secret);
+        SourceTls source = new SourceTls(key);
         TlsClientProtocol client = new TlsClientProtocol();
         client.connect(source);
         TlsServerProtocol server = new TlsServerProtocol();
-        server.accept(new TargetTls(authenticator, "this service"));
+        server.accept(new TargetTls(key, "this service"));
         pass(client, server);
         pass(server, client);
         pass(client, server);
@@ -73,21 +79,28 @@ public final class TlsHandshake {
     /** Opens a session. */
     public SessionKeys open() throws IOException {
         connect();
-        SessionId session = exchange(ConnectionKind.CONTROL, SessionId.NONE, new byte[ConnectionProof.PROOF_BYTES]);
-        return client.exported().keys(session, authenticator);
+        ByteBuffer welcome = exchange(ConnectionKind.CONTROL, SessionId.NONE, new byte[ConnectionProof.PROOF_BYTES]);
+        return client.exported().keys(new SessionId(welcome.getLong(), welcome.getLong()), authenticator);
     }
 
     /**
      * Opens a connection that takes the place of a session's control connection.
      *
      * @throws RefusedException if the target responds and has no such session
+     * @throws IOException also if the peer has the shared key, and is not the target that opened the session
      */
     public void resume(SessionKeys first) throws IOException {
         connect();
-        exchange(
+        ByteBuffer welcome = exchange(
                 ConnectionKind.CONTROL_RESUME,
                 first.session(),
-                client.exported().proof(first.resumption()));
+                client.exported().proof(ConnectionProof.Role.SOURCE, first.resumption()));
+        welcome.position(welcome.position() + SessionId.BYTES);
+        byte[] proof = Handshake.readBytes(welcome, ConnectionProof.PROOF_BYTES);
+        if (!MessageDigest.isEqual(client.exported().proof(ConnectionProof.Role.TARGET, first.resumption()), proof)) {
+            throw new IOException("peer " + peer() + " has the key, and is not the target of session " + first.session()
+                    + ": another node on the way answers for it, or its service was replaced");
+        }
         if (client.exported().version() != first.version().number()) {
             throw new IOException("target " + peer() + " uses another version of the protocol than in session "
                     + first.session() + ": its service was replaced");
@@ -135,7 +148,8 @@ public final class TlsHandshake {
                 };
     }
 
-    private SessionId exchange(ConnectionKind kind, SessionId session, byte[] proof) throws IOException {
+    /** Returns the verdict behind its first field: the session and the proof. */
+    private ByteBuffer exchange(ConnectionKind kind, SessionId session, byte[] proof) throws IOException {
         ByteBuffer opening = ByteBuffer.allocate(OPENING_BYTES).order(ByteOrder.LITTLE_ENDIAN);
         opening.put((byte) kind.code()).putLong(session.high()).putLong(session.low());
         tls.writeApplicationData(opening.put(proof).array(), 0, OPENING_BYTES);
@@ -146,7 +160,7 @@ public final class TlsHandshake {
         ByteBuffer verdict = ByteBuffer.allocate(VERDICT_BYTES).order(ByteOrder.LITTLE_ENDIAN);
         tls.readInput(verdict.array(), 0, VERDICT_BYTES);
         Handshake.requireWelcome(verdict.getInt(), peer());
-        return new SessionId(verdict.getLong(), verdict.getLong());
+        return verdict;
     }
 
     private void send() throws IOException {

@@ -107,10 +107,12 @@ final class TlsProfile {
                     resumption);
         }
 
-        /** Proves on this connection that its end also has the other connection's secret. */
-        byte[] proof(byte[] resumptionSecret) {
+        /** Proves on this connection that the end of that role also has the other connection's secret. */
+        byte[] proof(ConnectionProof.Role role, byte[] resumptionSecret) {
             return new Hmac(resumptionSecret)
-                    .of("ppmr resume ".getBytes(StandardCharsets.US_ASCII), Arrays.copyOf(connection, SECRET_BYTES));
+                    .of(
+                            ("ppmr resume " + role).getBytes(StandardCharsets.US_ASCII),
+                            Arrays.copyOf(connection, SECRET_BYTES));
         }
     }
 }

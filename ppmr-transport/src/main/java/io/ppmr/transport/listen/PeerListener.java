@@ -93,7 +93,7 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
         this.sessions = sessions;
         this.threads = threads;
         this.unauthenticated = unauthenticated;
-        TlsHandshake.prepare(authenticator);
+        TlsHandshake.prepare(authenticator.encryption());
         server = bound(address);
         loop = new AcceptLoop("ppmr-listen", server, unauthenticated, PendingPeer::new);
     }

@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -12,6 +14,7 @@ import io.ppmr.protocol.data.ProtocolVersion;
 import io.ppmr.protocol.data.VersionRange;
 import io.ppmr.transport.Loopback;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.SocketTimeoutException;
@@ -27,12 +30,15 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Queue;
+import java.util.Vector;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import org.bouncycastle.tls.PskIdentity;
+import org.bouncycastle.tls.TlsServerProtocol;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -178,6 +184,52 @@ class TlsHandshakeTest {
         names(failureOf(target), "is not the source of session " + keys.session());
     }
 
+    /** Both ends have the shared key; the other node welcomes every connection. */
+    @Test
+    void shouldNotContinueAtAnotherNodeWithTheKey() throws Exception {
+        SessionKeys keys = openSession(KEY, KEY).keys();
+        reconnect();
+        SocketChannel far = pair.far();
+        far.configureBlocking(true);
+        CompletableFuture<Boolean> other = CompletableFuture.supplyAsync(() -> isWelcomed(far));
+        names(
+                failureOf(() -> {
+                    source(KEY).resume(keys);
+                    return "accepted";
+                }),
+                "has the key, and is not the target of session " + keys.session());
+        assertTrue(other.get(10, TimeUnit.SECONDS), "the other node has completed the handshake");
+    }
+
+    private static boolean isWelcomed(SocketChannel channel) {
+        try {
+            TlsServerProtocol tls = new TlsServerProtocol();
+            tls.accept(new TargetTls(KEY, "the source"));
+            ByteBuffer bytes = ByteBuffer.allocate(4096);
+            while (tls.getAvailableInputBytes() < TlsHandshake.OPENING_BYTES) {
+                if (channel.read(bytes.clear()) < 0) {
+                    return false;
+                }
+                tls.offerInput(bytes.array(), 0, bytes.position());
+                send(tls, channel);
+            }
+            tls.writeApplicationData(new byte[TlsHandshake.VERDICT_BYTES], 0, TlsHandshake.VERDICT_BYTES);
+            send(tls, channel);
+            return true;
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private static void send(TlsServerProtocol tls, SocketChannel channel) throws IOException {
+        byte[] output = new byte[tls.getAvailableOutputBytes()];
+        tls.readOutput(output, 0, output.length);
+        ByteBuffer unsent = ByteBuffer.wrap(output);
+        while (unsent.hasRemaining()) {
+            channel.write(unsent);
+        }
+    }
+
     @Test
     void shouldNotReplaceTheControlConnectionOfAnEndedSession() throws Exception {
         SessionKeys keys = openSession(KEY, KEY).keys();
@@ -222,6 +274,17 @@ class TlsHandshakeTest {
         assertArrayEquals(KEY.imported().identity(), thief.imported().identity(), "the names are the same");
         names(failureOf(() -> source(thief).open()), "does not have this node's key");
         names(failureOf(target), "does not have this node's key: refused");
+    }
+
+    /** The library finds no such key, checks no binder then, and would exchange keys. */
+    @Test
+    @SuppressWarnings("JdkObsolete")
+    void shouldKnowNoKeyWithAnAge() {
+        byte[] name = KEY.imported().identity();
+        Vector<PskIdentity> aged = new Vector<>(List.of(new PskIdentity(name, 1)));
+        Vector<PskIdentity> genuine = new Vector<>(List.of(new PskIdentity(name, 0)));
+        assertNull(new TargetTls(KEY, "a peer").getExternalPSK(aged));
+        assertNotNull(new TargetTls(KEY, "a peer").getExternalPSK(genuine));
     }
 
     @Test
