@@ -47,7 +47,7 @@ final class ResumableConnection implements AutoCloseable {
     private final ValueFrame resume = new ValueFrame();
     /** The link's current connection; null if there is none. */
     private PeerConnection channel;
-    /** True if the peer has closed the link in order: nobody reads further bytes. */
+    /** True if the peer has closed the link in order: no further bytes are read. */
     private boolean isEnded;
 
     private SelectionKey key;

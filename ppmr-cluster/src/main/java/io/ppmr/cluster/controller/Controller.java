@@ -199,7 +199,7 @@ public final class Controller implements ControllerStore.Listener, AutoCloseable
         }
     }
 
-    /** Asks the table right before the command: the node may have come back. Without its answer nothing is started. */
+    /** Queries the table right before the command: the node may be back. Without its answer nothing is started. */
     private boolean isWanted(NodeAct.FenceNode act) {
         try {
             return active && tasks.call(() -> active && table.isFenceWanted(act.host(), act.number()));

@@ -454,7 +454,7 @@ final class NodeTable {
             node.isConfirmed &= dueHosts.contains(node.host);
             boolean isLost = node.fence != 0 && !node.isProved && nowNs - node.fenceNs > lostNs;
             if (node.state == NodeStatus.FENCING && isLost) {
-                // Its act or its thread has ended without a result.
+                // Its act or its thread ended without a result.
                 endUnproved(node, nowNs);
                 noteRecord(node);
             }

@@ -71,7 +71,7 @@ public final class PeerConnection implements WritableByteChannel {
         requireNoFailure();
         int total = 0;
         try {
-            // A peer may send records without bytes for ever. What is left makes the socket ready again.
+            // A peer may send records without bytes for ever. Remaining bytes make the socket ready again.
             for (int i = 0; i < MOST_READS && in.hasRemaining(); i++) {
                 int opened = tls.readInput(in, Math.min(in.remaining(), tls.getAvailableInputBytes()));
                 total += Math.max(0, opened);
