@@ -83,7 +83,8 @@ final class ResumableConnection implements AutoCloseable {
     }
 
     boolean isConnected() {
-        return channel != null && !isEnded;
+        // TLS sends nothing to a peer that has closed its side.
+        return channel != null && !(isEnded && channel.isEncrypted());
     }
 
     /** Returns true if bytes of the link, or encrypted ones, wait for the socket. */
