@@ -68,7 +68,7 @@ final class TargetTls extends AbstractTlsServer {
     @SuppressWarnings("rawtypes")
     public TlsPSKExternal getExternalPSK(Vector identities) {
         // The library finds the offered key by its name and by this age. With another age it would find none, check no
-        // binder, and go on without the key.
+        // binder, and continue without the key.
         PskIdentity wanted = new PskIdentity(authenticator.imported().identity(), 0);
         for (Object identity : identities) {
             if (wanted.equals(identity)) {

@@ -265,7 +265,7 @@ class TlsHandshakeTest {
         assertEquals(Map.of(), open);
     }
 
-    /** The name of a key is no secret: whoever has seen it on the network has no key with it. */
+    /** The name of a key is no secret: a host that has seen it on the network has no key with it. */
     @Test
     void shouldRefuseTheNameOfTheKeyWithoutTheKey() throws Exception {
         CompletableFuture<TargetHandshake.Accepted> target = target(KEY);
@@ -367,7 +367,7 @@ class TlsHandshakeTest {
         sent.handle((done, failure) -> done).get(LONG_MS, TimeUnit.MILLISECONDS);
     }
 
-    // ---- somebody between the ends ----------------------------------------------------------------------------
+    // ---- a host between the ends ------------------------------------------------------------------------------
 
     /** A byte in seven of each side's handshake is changed. No changed one opens a session. */
     @Test
