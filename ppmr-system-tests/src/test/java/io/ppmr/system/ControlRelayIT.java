@@ -54,7 +54,6 @@ class ControlRelayIT {
      * The attempt through the attacker ends as one whose link is lost at that step. The job moves by the next attempt,
      * which does not pass the attacker, or by the same one on another connection, once that is decided.
      */
-    @Tag("soak")
     @ParameterizedTest
     @EnumSource(value = Tampering.class, mode = EnumSource.Mode.EXCLUDE, names = "NOTHING")
     void shouldMoveTheJobWholeWhenARecordIsTamperedWith(Tampering tampering) throws Exception {

@@ -46,7 +46,7 @@ import java.util.stream.Stream;
 public final class ServicePair implements AutoCloseable {
     private static final Duration SILENCE = Duration.ofSeconds(10);
 
-    private static final PreSharedKey KEY =
+    static final PreSharedKey KEY =
             new PreSharedKey("a key that only these tests know, 32+".getBytes(StandardCharsets.US_ASCII));
 
     private final SourceService source;

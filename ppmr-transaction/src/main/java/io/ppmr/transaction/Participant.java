@@ -15,6 +15,7 @@ import io.ppmr.transaction.rules.ParticipantState.Phase;
 import io.ppmr.transaction.rules.TransactionTimes;
 import io.ppmr.transaction.rules.Transition;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -117,6 +118,22 @@ public final class Participant extends TransactionDriver<ParticipantState> {
             lastContactNs = now;
             on(new ParticipantEvent.CoordinatorMessage(attempt, message), now);
         }
+    }
+
+    /**
+     * Returns the answer to a message of the coordinator about an attempt before the present one. It is over, and the
+     * message changes nothing: it proves no contact for the present attempt either.
+     */
+    public Optional<ControlMessage> answerAboutEarlier(int attempt, ControlMessage message) {
+        if (attempt >= state.attempt()) {
+            return Optional.empty();
+        }
+        return ParticipantRules.apply(state, new ParticipantEvent.CoordinatorMessage(attempt, message))
+                .effects()
+                .stream()
+                .filter(Effect.Reply.class::isInstance)
+                .map(effect -> ((Effect.Reply) effect).message())
+                .findFirst();
     }
 
     /** Accepts a message from another participant. */

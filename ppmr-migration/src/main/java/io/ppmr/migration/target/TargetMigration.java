@@ -39,9 +39,11 @@ import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
@@ -89,7 +91,11 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
     private RestoredRanks copies;
     private Restoration restoration;
     private ControlLink link;
-    private ControlLink dropped;
+    /** Connections of the source that a later one has replaced, until their ends. */
+    private final Set<ControlLink> replaced = new HashSet<>();
+    /** Connections whose messages no longer count, since the source may be fenced, until their ends. */
+    private final Set<ControlLink> dropped = new HashSet<>();
+
     private ControlLink failedSource;
     private String source = "";
     private String self = "";
@@ -353,10 +359,17 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
     }
 
     private void fromSource(Message message, ControlLink from) {
-        if (from == dropped) {
+        if (dropped.contains(from)) {
             return;
         }
-        if (link != from) {
+        if (from.attempt() < attempt) {
+            answerAboutEarlier(message, from);
+            return;
+        }
+        if (link != from && (link == null || !replaced.contains(from))) {
+            if (link != null) {
+                replaced.add(link);
+            }
             link = from;
             participant.linkUp(clock.getAsLong());
         }
@@ -384,7 +397,19 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         }
     }
 
+    /**
+     * Answers a message about an attempt that is over. Its connection ends soon, and the present attempt must not end
+     * with it.
+     */
+    private void answerAboutEarlier(Message message, ControlLink from) {
+        if (message instanceof ControlMessage.OfTransaction received) {
+            participant.answerAboutEarlier(from.attempt(), received).ifPresent(answer -> send(answer, from));
+        }
+    }
+
     private void lost(String reason, ControlLink which) {
+        replaced.remove(which);
+        dropped.remove(which);
         if (which == link) {
             if (!isOver()) {
                 LOG.warn("migration {}: the source was lost: {}", id, reason);
@@ -604,8 +629,10 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
     }
 
     private void dropSourceLink() {
+        dropped.addAll(replaced);
+        replaced.clear();
         if (link != null) {
-            dropped = link;
+            dropped.add(link);
             link.close();
             link = null;
         }
