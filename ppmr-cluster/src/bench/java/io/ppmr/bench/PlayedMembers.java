@@ -154,7 +154,7 @@ final class PlayedMembers implements ManySessions.Follower, AutoCloseable {
                                 host(member),
                                 members,
                                 Set.of(pod(member)),
-                                new JobRecord.JobSchedule("", "", false)),
+                                new JobRecord.JobSchedule("", "", false, false)),
                         () -> {});
                 return null;
             }));

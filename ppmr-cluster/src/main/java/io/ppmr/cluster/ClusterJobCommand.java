@@ -161,11 +161,16 @@ final class ClusterJobCommand implements Runnable {
         for (SetView set : found.sets()) {
             out.printf(
                     Locale.ROOT,
-                    "  %s  %s  %.1f MiB, held %d ms%n",
+                    "  %s  %s  %.1f MiB, held %d ms, %s%n",
                     set.set(),
                     Instant.ofEpochMilli(set.takenAtMs()).truncatedTo(ChronoUnit.SECONDS),
                     set.bytes() / MIB,
-                    set.heldMs());
+                    set.heldMs(),
+                    set.state());
+        }
+        if (!found.sets().isEmpty() && !found.schedule().survivesLoss()) {
+            out.println("the loss of a node ends this job: its sets are on local disks, and have no second place."
+                    + " Remedy: the operator writes copies = \"DIRECTORY\" in the pods' template");
         }
         out.flush();
     }

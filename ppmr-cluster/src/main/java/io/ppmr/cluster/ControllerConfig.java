@@ -201,7 +201,22 @@ public record ControllerConfig(
                     example = "4",
                     least = 1,
                     most = 1000)
-            int checkpointsAtOnce) {
+            int checkpointsAtOnce,
+
+            @Key(
+                    value = "4",
+                    doc = "how many nodes copy images to the second place of their jobs (copies of a template) at a"
+                            + " time. The others wait",
+                    example = "8",
+                    least = 1,
+                    most = 1000)
+            int copiesAtOnce,
+
+            @Key(
+                    value = "100m",
+                    doc = "how much a node copies to the second place in a second. 0: no limit",
+                    example = "40m")
+            long copyRate) {
         private static final double LEAST_PERCENT = 0.1;
         private static final double MOST_PERCENT = 50;
         private static final double HUNDRED = 100;
@@ -222,7 +237,9 @@ public record ControllerConfig(
                     keep,
                     holdLimit,
                     stepLimit,
-                    new CheckpointBudget(part().orElseThrow(), nodeMtbf, leastInterval, checkpointsAtOnce));
+                    new CheckpointBudget(part().orElseThrow(), nodeMtbf, leastInterval, checkpointsAtOnce),
+                    copiesAtOnce,
+                    copyRate);
         }
     }
 

@@ -23,7 +23,7 @@ class JobOutcomeTest {
                 last,
                 Map.of(),
                 List.of(sets),
-                new JobView.ScheduleView("", 0, false));
+                new JobView.ScheduleView("", 0, false, true));
     }
 
     private static JobView.LastView last(String kind, long number, String outcome, String reason) {
@@ -31,7 +31,7 @@ class JobOutcomeTest {
     }
 
     private static JobView.SetView set(long round) {
-        return new JobView.SetView("1-" + round + "-0a1b2c3d", 1, round, 2 << 20, 40, 30, 20, 0);
+        return new JobView.SetView("1-" + round + "-0a1b2c3d", 1, round, 2 << 20, 40, 30, 20, 0, "local");
     }
 
     private static void requireEnd(JobOutcome outcome, ExitCode code, String sentence) {

@@ -62,6 +62,13 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
             Optional<Path> checkpoints,
 
             @Key(
+                    doc = "a directory that all nodes share, into which the images are copied from checkpoints"
+                            + " while the job runs; it is root's. With it checkpoints can be on a local disk, and"
+                            + " the job survives the loss of a node. Default: no copies",
+                    example = "/shared/ckpt")
+            Optional<Path> copies,
+
+            @Key(
                     value = "hold",
                     doc = "what is done with a job over several nodes when a node with pods of it is off. With hold"
                             + " ppmr job recover brings it back, with recover the controllers do so by themselves",
@@ -131,6 +138,13 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
         keys.checkpoints()
                 .filter(path -> !path.isAbsolute() || !path.equals(path.normalize()))
                 .ifPresent(path -> section.bad("checkpoints", "'" + path + "' must be an absolute path without '..'"));
+        keys.copies()
+                .filter(path -> !path.isAbsolute() || !path.equals(path.normalize()))
+                .ifPresent(path -> section.bad("copies", "'" + path + "' must be an absolute path without '..'"));
+        if (keys.copies().isPresent()
+                && (keys.checkpoints().isEmpty() || keys.copies().equals(keys.checkpoints()))) {
+            section.bad("copies", "must be another directory than checkpoints, which must be there, too");
+        }
         if (keys.checkpoints().isPresent() && keys.checkpointer().isEmpty()) {
             section.bad("checkpoints", "has no checkpointer that writes images: name one, or leave it out");
         }
@@ -142,6 +156,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
                 limits,
                 keys.checkpointer(),
                 keys.checkpoints(),
+                keys.copies(),
                 keys.onLoss());
     }
 

@@ -14,6 +14,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 
 /**
@@ -40,15 +41,18 @@ record PodMembers(Pods pods) implements MemberJobs {
         PodRecord first = job.get(0);
         Set<String> names = new HashSet<>();
         Set<Optional<Path>> directories = new HashSet<>();
+        Set<Optional<Path>> copies = new HashSet<>();
         for (PodRecord pod : job) {
             names.add(pod.name());
             directories.add(pods.template(pod.specification().template()).flatMap(PodTemplate::checkpoints));
+            copies.add(pods.template(pod.specification().template()).flatMap(PodTemplate::copies));
         }
         return new MemberJob(
                 new JobName(first.uid(), first.specification().job()),
                 first.specification().members(),
                 names,
                 directories.size() == 1 ? directories.iterator().next() : Optional.empty(),
+                copies.size() == 1 ? copies.iterator().next() : Optional.empty(),
                 CheckpointInterval.parse(first.specification().checkpointEvery())
                         .orElse(CheckpointInterval.NONE),
                 job.stream().anyMatch(PodRecord::moves),
@@ -83,8 +87,17 @@ record PodMembers(Pods pods) implements MemberJobs {
 
     @Override
     public List<Path> directories() {
+        return directories(PodTemplate::checkpoints);
+    }
+
+    @Override
+    public List<Path> copyDirectories() {
+        return directories(PodTemplate::copies);
+    }
+
+    private List<Path> directories(Function<PodTemplate, Optional<Path>> which) {
         return pods.templates().stream()
-                .map(PodTemplate::checkpoints)
+                .map(which)
                 .flatMap(Optional::stream)
                 .distinct()
                 .sorted()

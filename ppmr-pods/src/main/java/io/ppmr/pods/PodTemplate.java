@@ -18,6 +18,7 @@ import java.util.stream.Stream;
  * @param limits the limits of their memory and their processes
  * @param checkpointer the name of the checkpointer that moves them, or empty if they cannot be moved
  * @param checkpoints the directory of checkpoints of jobs over several nodes, or empty for none
+ * @param copies the directory of the copies of these checkpoints, or empty for none
  * @param onLoss the act on a job over several nodes when a node with pods of it is off
  */
 public record PodTemplate(
@@ -28,6 +29,7 @@ public record PodTemplate(
         PodLimits limits,
         Optional<String> checkpointer,
         Optional<Path> checkpoints,
+        Optional<Path> copies,
         OnLoss onLoss) {
     /** The act on a job over several nodes when a node with pods of it is off. */
     public enum OnLoss {

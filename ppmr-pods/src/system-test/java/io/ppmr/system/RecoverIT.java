@@ -9,16 +9,23 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import io.ppmr.pods.PodStatus;
 import io.ppmr.pods.testbed.BridgedNode;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.Testbed;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
@@ -31,8 +38,8 @@ import org.junit.jupiter.api.Timeout;
 
 /**
  * A ring of three pods over three nodes, of which nodes are lost. Each time it continues from its last set: on living
- * nodes in place, and on a spare. The nodes share the directory of checkpoints. Each test uses the nodes that the one
- * before has left.
+ * nodes in place, and on a spare. Each node has a directory of checkpoints of its own, and all share the one of copies.
+ * Each test uses the nodes that the one before has left.
  */
 @Timeout(value = 900, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
@@ -41,10 +48,13 @@ class RecoverIT {
     private static final String JOB = "1/ring";
     private static final List<String> ADDRESSES = List.of("10.20.0.11", "10.20.0.12", "10.20.0.13");
     private static final int NODES = 5;
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(20));
 
     private static Testbed testbed;
     private static BridgedNode hub;
     private static ServiceProcess controller;
+    /** The directory in which each node has the shared filesystem of copies. */
+    private static final Map<MovingNode, Path> COPIES = new HashMap<>();
     /** The nodes that live. */
     private static final List<MovingNode> LIVING = new ArrayList<>();
 
@@ -53,11 +63,16 @@ class RecoverIT {
         MovingNode.assumePossible();
         Assumptions.assumeTrue(hasCluster(), "needs the part for clusters");
         testbed = Testbed.create("recover");
-        Path checkpoints = Files.createDirectory(testbed.folder().resolve("ckpt"));
-        String template = "tmp = \"8m\"\nshm = \"8m\"\ncheckpoints = \"" + checkpoints + "\"";
-        hub = new MovingNode(testbed, 9, template).bridged();
+        Files.createDirectory(testbed.folder().resolve("shared"));
+        hub = new MovingNode(testbed, 9, "tmp = \"8m\"").bridged();
         for (int number = 1; number <= NODES; number++) {
+            Path checkpoints = Files.createDirectory(testbed.folder().resolve("ckpt-" + number));
+            Path copies = Files.createDirectory(testbed.folder().resolve("copies-" + number));
+            String template =
+                    "tmp = \"8m\"\nshm = \"8m\"\ncheckpoints = \"" + checkpoints + "\"\ncopies = \"" + copies + "\"";
             MovingNode node = new MovingNode(testbed, number, template);
+            COPIES.put(node, copies);
+            mountCopies(node);
             BridgedNode.connect(hub, node.bridged());
             node.joinCluster("\"" + hub.controllerAddress() + "\"");
             node.useHeldTools();
@@ -85,6 +100,17 @@ class RecoverIT {
                 MovingNode.LIMIT,
                 "all pods are registered",
                 () -> show().at("/registered").asInt() == ADDRESSES.size());
+    }
+
+    private static void mountCopies(MovingNode node) throws Exception {
+        String shared = testbed.folder().resolve("shared").toString();
+        node.bridged()
+                .node()
+                .run(LIMIT, "mount", "--bind", shared, COPIES.get(node).toString());
+    }
+
+    private static void unmountCopies(MovingNode node) throws Exception {
+        node.bridged().node().run(LIMIT, "umount", COPIES.get(node).toString());
     }
 
     /** The fence command proves a node off that a test ended before. */
@@ -125,6 +151,11 @@ class RecoverIT {
                 MovingNode.LIMIT,
                 "the job is checkpointed",
                 () -> PpmrCommand.run(words("checkpoint")).exitCode() == 0);
+        Conditions.until(
+                MovingNode.LIMIT,
+                "the set is safe",
+                () -> show().findValuesAsText("state").contains("safe")
+                        && !show().findValuesAsText("state").contains("copying"));
     }
 
     /** A pod, and the node on which it runs. */
@@ -200,10 +231,14 @@ class RecoverIT {
     /** Recovers the job. Until all is known of a loss, that is refused. */
     private static PpmrCommand recover(String... more) throws Exception {
         PpmrCommand[] last = new PpmrCommand[1];
-        Conditions.until(MovingNode.LIMIT, "the recovery is not refused", () -> {
-            last[0] = PpmrCommand.run(words("recover", more));
-            return last[0].exitCode() != 4;
-        });
+        try {
+            Conditions.until(MovingNode.LIMIT, "the recovery is not refused", () -> {
+                last[0] = PpmrCommand.run(words("recover", more));
+                return last[0].exitCode() != 4;
+            });
+        } catch (TimeoutException e) {
+            throw new AssertionError("the recovery is refused: " + last[0].said() + controllerLog(), e);
+        }
         return last[0];
     }
 
@@ -236,11 +271,17 @@ class RecoverIT {
         checkpoint();
         MovingNode lost = find(1).node();
         MovingNode first = find(0).node();
+        MovingNode third = find(2).node();
+        // Living nodes read their own disks alone.
+        unmountCopies(first);
+        unmountCopies(third);
         lose(lost);
         awaitOff(lost);
         long beganNs = System.nanoTime();
         requireRecovered(recover());
         System.out.println("recovered in " + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - beganNs) + " ms");
+        mountCopies(first);
+        mountCopies(third);
         assertEquals(first, find(0).node(), "living nodes keep their pods");
         assertEquals("recovered", show().at("/last/outcome").asText());
         assertEquals(2, show().at("/incarnation").asInt());
@@ -279,9 +320,72 @@ class RecoverIT {
         checkpoint();
     }
 
+    /** One node has lost its images, and another one has an image that is damaged in one byte. */
     @Test
     @Tag("soak")
     @Order(4)
+    void shouldTakeImagesFromTheSecondPlaceWhenTheFirstOneHasNoWholeOnes() throws Exception {
+        Path near = testbed.folder().resolve("ckpt-" + numberOf(find(0).node()));
+        try (Stream<Path> images = Files.walk(near)) {
+            for (Path one : images.sorted(Comparator.reverseOrder()).toList()) {
+                if (!one.equals(near)) {
+                    Files.delete(one);
+                }
+            }
+        }
+        Path damaged;
+        try (Stream<Path> images = Files.walk(testbed.folder().resolve("ckpt-" + numberOf(find(1).node())))) {
+            damaged = images.filter(one -> one.getFileName().toString().startsWith("pages-"))
+                    .filter(one -> one.toString().contains("/p1/"))
+                    .max(Comparator.naturalOrder())
+                    .orElseThrow();
+        }
+        byte[] bytes = Files.readAllBytes(damaged);
+        bytes[bytes.length / 2] ^= 1;
+        Files.write(damaged, bytes);
+        MovingNode holder = find(1).node();
+        requireRecovered(recover());
+        assertTrue(
+                holder.target().log().contains("cannot be used, and another directory is tried"),
+                "the log names the damaged image");
+        checkpoint();
+    }
+
+    /** The directory of copies is another one on each node. So all images are copied, and no node can read them all. */
+    @Test
+    @Tag("soak")
+    @Order(5)
+    void shouldNotCallASetSafeWhenNodesDoNotShareTheSecondPlace() throws Exception {
+        for (MovingNode node : LIVING) {
+            unmountCopies(node);
+        }
+        Conditions.until(
+                MovingNode.LIMIT,
+                "the job is checkpointed",
+                () -> PpmrCommand.run(words("checkpoint")).exitCode() == 0);
+        Conditions.until(MovingNode.LIMIT, "the controller names the directory", () -> controller
+                .log()
+                .contains("no node sees all images"));
+        assertEquals(
+                "copying",
+                show().at("/sets")
+                        .get(show().at("/sets").size() - 1)
+                        .at("/state")
+                        .asText());
+        for (MovingNode node : LIVING) {
+            mountCopies(node);
+        }
+        Conditions.until(MovingNode.LIMIT, "the set is safe", () -> !show().findValuesAsText("state")
+                .contains("copying"));
+    }
+
+    private static int numberOf(MovingNode node) {
+        return Integer.parseInt(COPIES.get(node).getFileName().toString().substring("copies-".length()));
+    }
+
+    @Test
+    @Tag("soak")
+    @Order(6)
     void shouldContinueWhenATargetIsKilledWhilePodsAreReleased() throws Exception {
         MovingNode lost = find(2).node();
         MovingNode killed = find(0).node();
@@ -299,7 +403,7 @@ class RecoverIT {
 
     @Test
     @Tag("soak")
-    @Order(5)
+    @Order(7)
     void shouldRefuseANodeNamedOffThatAnswersAndALossWithoutASpare() throws Exception {
         checkpoint();
         MovingNode living = find(1).node();

@@ -52,6 +52,7 @@ class PodJobsTest {
                 new PodTemplate.PodLimits(1, 1, Optional.empty(), Optional.empty()),
                 checkpointer,
                 Optional.empty(),
+                Optional.empty(),
                 PodTemplate.OnLoss.HOLD);
     }
 

@@ -2,6 +2,7 @@ package io.ppmr.cluster.controller;
 
 import io.ppmr.cluster.job.JobKey;
 import io.ppmr.cluster.job.JobQuestion;
+import io.ppmr.cluster.job.JobSet;
 import io.ppmr.cluster.job.JobTable;
 import io.ppmr.cluster.message.ClusterMessage;
 import io.ppmr.cluster.record.NodeStatus;
@@ -27,6 +28,7 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -195,8 +197,9 @@ final class JobAnswers {
                 && order.awayOff().stream().allMatch(Objects::nonNull)
                 && order.awayOff().size() <= NodeTable.MOST_NODES;
         String set = order.set() == null ? "" : order.set();
-        Optional<JobTable.RestartFacts> facts = isSound ? jobs.facts(JobKey.of(order.job()), set) : Optional.empty();
-        if (facts.isEmpty()) {
+        List<JobTable.RestartFacts> sets =
+                isSound ? jobs.facts(JobKey.of(order.job()), set, order.isRecovery()) : List.of();
+        if (sets.isEmpty()) {
             result.complete(JobQuestion.Answer.refused(
                     "there is no such job over several nodes, or a node is named twice or wrongly. Remedy: ppmr job"
                             + " list shows the jobs"));
@@ -204,15 +207,16 @@ final class JobAnswers {
         }
         workers.execute(() -> {
             try {
-                RestartPlan planner = new RestartPlan(
-                        order.job(), facts.get(), surroundings, new HashSet<>(order.awayOff()), order.isRecovery());
-                Map<String, Set<String>> plan = order.isRecovery()
-                        ? planner.recover(order.here(), new HashSet<>(order.hosts()))
-                        : planner.make(order.hosts(), order.here());
+                PlannedSet planned = planOf(order, sets);
                 tasks.add(() -> {
                     // A plan whose user no longer waits is not carried out.
                     if (!result.isDone()) {
-                        jobs.restart(JobKey.of(order.job()), facts.get(), plan, order.isRecovery(), result::complete);
+                        jobs.restart(
+                                JobKey.of(order.job()),
+                                planned.facts(),
+                                planned.plan(),
+                                order.isRecovery(),
+                                result::complete);
                     }
                 });
             } catch (RequestException | IOException e) {
@@ -225,6 +229,30 @@ final class JobAnswers {
                 result.complete(JobQuestion.Answer.refused("this controller ends: try again"));
             }
         });
+    }
+
+    /** A set with the pods that each node restores out of it. */
+    private record PlannedSet(JobTable.RestartFacts facts, Map<String, Set<String>> plan) {}
+
+    /** Plans with the first of these sets whose images can be read. */
+    private PlannedSet planOf(JobQuestion.OrderRestart order, List<JobTable.RestartFacts> sets)
+            throws RequestException, IOException, InterruptedException {
+        RestartPlan.UnreadableSetException failure = null;
+        for (JobTable.RestartFacts facts : sets) {
+            RestartPlan planner = new RestartPlan(
+                    order.job(), facts, surroundings, new HashSet<>(order.awayOff()), order.isRecovery());
+            try {
+                return new PlannedSet(
+                        facts,
+                        order.isRecovery()
+                                ? planner.recover(order.here(), new HashSet<>(order.hosts()))
+                                : planner.make(order.hosts(), order.here()));
+            } catch (RestartPlan.UnreadableSetException e) {
+                LOG.warn("job {}: a set cannot be used: {}", order.job(), e.getMessage());
+                failure = failure == null ? e : failure;
+            }
+        }
+        throw failure;
     }
 
     /** The nodes and their services, for the table of jobs. */
@@ -247,6 +275,24 @@ final class JobAnswers {
         @Override
         public boolean hasTarget(String host) {
             return table.isServed(host, "target");
+        }
+
+        @Override
+        public void checkCopies(JobName job, JobSet set, Set<String> hosts, Consumer<Optional<String>> why) {
+            workers.execute(() -> {
+                Optional<String> found;
+                try {
+                    found = new CopyCheck(this).whyNotSafe(job, set, hosts);
+                } catch (InterruptedException e) {
+                    Thread.currentThread().interrupt();
+                    found = Optional.of("this controller ends");
+                } catch (RuntimeException e) {
+                    LOG.error("a defect in the check of copies", e);
+                    found = Optional.of("a defect in the controller: " + e);
+                }
+                Optional<String> result = found;
+                tasks.add(() -> why.accept(result));
+            });
         }
 
         @Override

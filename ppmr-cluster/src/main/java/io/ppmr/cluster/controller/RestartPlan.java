@@ -3,6 +3,7 @@ package io.ppmr.cluster.controller;
 import io.ppmr.cluster.controller.ServiceQuestions.Answered;
 import io.ppmr.cluster.controller.ServiceQuestions.QueriedService;
 import io.ppmr.cluster.job.JobQuestion;
+import io.ppmr.cluster.job.JobQuestion.ImagePlaces;
 import io.ppmr.cluster.job.JobTable;
 import io.ppmr.cluster.job.JobTable.RestartFacts;
 import io.ppmr.daemon.jobs.JobName;
@@ -29,14 +30,13 @@ final class RestartPlan {
     private static final Logger LOG = LoggerFactory.getLogger(RestartPlan.class);
     private static final String SOURCE = "source";
     private static final String TARGET = "target";
-    /** The most pages of a node's images: those of the largest job have fewer. */
-    private static final int MOST_PAGES = 100;
 
     private final JobName job;
     private final RestartFacts facts;
     private final QueriedCluster services;
     private final Set<String> awayOff;
     private final boolean mayRun;
+    private final ImageLists lists;
 
     /**
      * Makes a planner.
@@ -50,6 +50,7 @@ final class RestartPlan {
         this.awayOff = Set.copyOf(awayOff);
         this.services = services;
         this.mayRun = mayRun;
+        this.lists = new ImageLists(job, services);
     }
 
     /**
@@ -69,7 +70,7 @@ final class RestartPlan {
             }
         }
         Set<String> living = new TreeSet<>(homes.values());
-        Map<String, Map<String, String>> readable = new TreeMap<>(images(List.copyOf(living)));
+        Map<String, Map<String, String>> readable = new TreeMap<>(nearImages(homes, living));
         if (homes.size() < facts.members()) {
             addHomesOfImages(here, homes, readable);
         }
@@ -84,6 +85,20 @@ final class RestartPlan {
             requireFit(node.getKey(), node.getValue(), !living.contains(node.getKey()));
         }
         return plan;
+    }
+
+    /** Living nodes read their own disks. Only one whose images are not all there looks at the copies. */
+    private Map<String, Map<String, String>> nearImages(Map<String, String> homes, Set<String> living)
+            throws RequestException, InterruptedException {
+        Map<String, Map<String, String>> readable = images(List.copyOf(living), ImagePlaces.NEAR);
+        Set<String> incomplete = new TreeSet<>();
+        homes.forEach((pod, host) -> {
+            if (!readable.get(host).containsKey(pod)) {
+                incomplete.add(host);
+            }
+        });
+        readable.putAll(images(List.copyOf(incomplete), ImagePlaces.ALL));
+        return readable;
     }
 
     /** Pods that ended on living nodes are restored where their images were written. */
@@ -116,7 +131,7 @@ final class RestartPlan {
         spares.sort(Comparator.comparing(avoided::contains));
         for (String spare : spares) {
             try {
-                readable.put(spare, images(spare));
+                readable.put(spare, images(spare, ImagePlaces.ALL));
             } catch (IOException | RequestException e) {
                 LOG.info("job {}: node {} is no spare: {}", job, spare, e.getMessage());
                 readable.put(spare, Map.of());
@@ -131,12 +146,22 @@ final class RestartPlan {
                     .filter(one -> homes.values().stream().filter(one::equals).count() < JobTable.MOST_PODS_OF_A_NODE)
                     .findFirst();
             if (spare.isEmpty()) {
-                throw new RequestException("no spare node can read the image of pod " + pod + " in set "
+                throw new UnreadableSetException("no spare node can read the image of pod " + pod + " in set "
                         + facts.set().orElseThrow().id() + ": asked were "
                         + (spares.isEmpty() ? "none" : String.join(", ", spares))
                         + ". Remedy: start a target that sees the directory of checkpoints");
             }
             homes.put(pod, spare.get());
+        }
+        if (homes.size() < facts.members()) {
+            Set<String> missing = new TreeSet<>();
+            facts.places().values().forEach(missing::addAll);
+            missing.removeAll(homes.keySet());
+            throw new UnreadableSetException("no spare node can read the image of "
+                    + (missing.isEmpty() ? "a pod that ended" : "pod " + String.join(", ", missing)) + " in set "
+                    + facts.set().orElseThrow().id() + ": queried were "
+                    + (spares.isEmpty() ? "none" : String.join(", ", spares))
+                    + ". Remedy: start a target that sees the directory of checkpoints, or of copies");
         }
     }
 
@@ -154,6 +179,13 @@ final class RestartPlan {
         }
         if (answer.refusal() != null) {
             throw new RequestException("node " + host + ": " + answer.refusal());
+        }
+    }
+
+    /** The images of the set cannot all be read. Those of an older one perhaps can. */
+    static final class UnreadableSetException extends RequestException {
+        UnreadableSetException(String reason) {
+            super(reason);
         }
     }
 
@@ -191,16 +223,17 @@ final class RestartPlan {
             for (String pod : node.getValue()) {
                 String digest = there.get(pod);
                 if (digest == null) {
-                    throw new RequestException("node " + node.getKey() + " cannot read the image of pod " + pod
+                    throw new UnreadableSetException("node " + node.getKey() + " cannot read the image of pod " + pod
                             + " in set " + facts.set().get().id()
                             + ". Remedy: name nodes that see the directory of checkpoints (--on)");
                 }
-                digests.put(pod, word(digest, 0));
+                digests.put(pod, ImageLists.digestOf(digest));
             }
         }
         if (digests.size() != facts.members()) {
-            throw new RequestException("set " + facts.set().get().id() + " is of " + digests.size() + " pods, and job "
-                    + job + " has " + facts.members() + ". Remedy: name nodes that see all its images (--on)");
+            throw new UnreadableSetException(
+                    "set " + facts.set().get().id() + " is of " + digests.size() + " pods, and job " + job + " has "
+                            + facts.members() + ". Remedy: name nodes that see all its images (--on)");
         }
         if (!facts.set().get().isOf(digests)) {
             throw new RequestException("the images of set " + facts.set().get().id()
@@ -328,10 +361,15 @@ final class RestartPlan {
     }
 
     private Map<String, Map<String, String>> images(List<String> hosts) throws RequestException, InterruptedException {
+        return images(hosts, ImagePlaces.ALL);
+    }
+
+    private Map<String, Map<String, String>> images(List<String> hosts, ImagePlaces places)
+            throws RequestException, InterruptedException {
         Map<String, Map<String, String>> readable = new TreeMap<>();
         for (String host : hosts) {
             try {
-                readable.put(host, images(host));
+                readable.put(host, images(host, places));
             } catch (IOException e) {
                 throw new RequestException(
                         "the target of node " + host + " does not answer: " + e.getMessage()
@@ -342,23 +380,9 @@ final class RestartPlan {
         return readable;
     }
 
-    /** Requests all pages of a node's images. */
-    private Map<String, String> images(String host) throws RequestException, IOException, InterruptedException {
-        String set = facts.set().orElseThrow().id();
-        Map<String, String> images = new TreeMap<>();
-        String after = null;
-        for (int page = 0; page < MOST_PAGES; page++) {
-            JobQuestion.Answer answer = services.ask(host, TARGET, new JobQuestion.FindImages(job, set, after));
-            if (answer.refusal() != null) {
-                throw new RequestException("node " + host + ": " + answer.refusal());
-            }
-            images.putAll(answer.pods() == null ? Map.of() : answer.pods());
-            if (answer.next() == null) {
-                return images;
-            }
-            after = answer.next();
-        }
-        throw new IOException("its list of images does not end within " + MOST_PAGES + " pages");
+    private Map<String, String> images(String host, ImagePlaces places)
+            throws RequestException, IOException, InterruptedException {
+        return lists.of(host, facts.set().orElseThrow().id(), places);
     }
 
     /** Keeps pods together that were on one node, as far as the nodes can read their images. */

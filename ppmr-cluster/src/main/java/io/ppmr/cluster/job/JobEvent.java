@@ -93,6 +93,12 @@ sealed interface JobEvent {
         }
     }
 
+    /** All images of a set are at the second place. */
+    record SetCopied(String set) implements JobEvent {}
+
+    /** The copy of a set does not advance. */
+    record CopyGivenUp(String set) implements JobEvent {}
+
     /** A node is lost, or the time of the present step is over. */
     record StepFailed(String reason) implements JobEvent {}
 }

@@ -20,10 +20,13 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashSet;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.NavigableMap;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
@@ -81,6 +84,7 @@ public final class JobMembers {
     private final Map<JobName, SourceMember> sources = new ConcurrentHashMap<>();
     private final Map<JobName, TargetMember> targets = new ConcurrentHashMap<>();
     private final Map<JobName, EndingMember> endings = new ConcurrentHashMap<>();
+    private final Map<JobName, SetCopier> copiers = new ConcurrentHashMap<>();
     private final Map<JobName, Registered> registered = new ConcurrentSkipListMap<>(BY_KEY);
     /** The migrations that run here, by their names in the jobs' records. */
     private final Map<JobName, String> moves = new ConcurrentHashMap<>();
@@ -182,7 +186,15 @@ public final class JobMembers {
             JobKey.parse(key)
                     .ifPresent(name -> here.putIfAbsent(
                             name,
-                            new MemberJob(name, 1, Set.of(), Optional.empty(), CheckpointInterval.NONE, false, false)));
+                            new MemberJob(
+                                    name,
+                                    1,
+                                    Set.of(),
+                                    Optional.empty(),
+                                    Optional.empty(),
+                                    CheckpointInterval.NONE,
+                                    false,
+                                    false)));
         }
         refusals.keySet().retainAll(here.keySet());
         boolean isRead = true;
@@ -222,6 +234,13 @@ public final class JobMembers {
                 endings.put(job.name(), new EndingMember(job.name(), host, jobs.members(), controllers, notes));
             }
             endings.get(job.name()).onRecord(read.get());
+            if (job.checkpoints().isPresent() && job.copies().isPresent()) {
+                copiers.computeIfAbsent(job.name(), name -> new SetCopier(name, host, controllers))
+                        .onRecord(
+                                read.get().record(),
+                                new SetCopier.CopyPlaces(
+                                        job.checkpoints().get(), job.copies().get()));
+            }
         }
         if (read.isEmpty()) {
             // A job without a record and without pods is none. Its note may be of long ago.
@@ -319,7 +338,8 @@ public final class JobMembers {
                 job.checkpoints().isPresent()
                         ? CheckpointStore.nameOf(job.checkpoints().get())
                         : "",
-                job.recovers());
+                job.recovers(),
+                job.copies().isPresent());
     }
 
     // ---- migrations ---------------------------------------------------------------------------------------------
@@ -560,20 +580,28 @@ public final class JobMembers {
                 && !sources.get(job.name()).isBusy()
                 && !seen.equals(cleaned.get(job.name()));
         if (isDue) {
-            Path directory = job.checkpoints().get();
             Set<String> kept = reader.sets(job.name());
-            SetDirectory images =
-                    new SetDirectory(directory, job.name().uid(), job.name().name());
-            try {
-                // The sets of now: a checkpoint may begin while they are removed.
-                Set<String> old = reads.call(directory, READ_LIMIT, () -> images.others(kept));
-                if (old.isEmpty() || removals.start(directory, () -> remove(images, old, job.pods()))) {
-                    cleaned.put(job.name(), seen);
-                }
-            } catch (IOException e) {
-                // Nothing waits for it, so the next change of the job is soon enough.
-                log.write("clean", "images of earlier sets of job " + job.name() + " stay: " + e.getMessage());
+            boolean isDone = true;
+            for (Optional<Path> directory : List.of(job.checkpoints(), job.copies())) {
+                isDone &= directory.isEmpty() || clean(job, directory.get(), kept);
             }
+            if (isDone) {
+                cleaned.put(job.name(), seen);
+            }
+        }
+    }
+
+    private boolean clean(MemberJob job, Path directory, Set<String> kept) throws InterruptedException {
+        SetDirectory images =
+                new SetDirectory(directory, job.name().uid(), job.name().name());
+        try {
+            // The sets of now: a checkpoint may begin while they are removed.
+            Set<String> old = reads.call(directory, READ_LIMIT, () -> images.others(kept));
+            return old.isEmpty() || removals.start(directory, () -> remove(images, old, job.pods()));
+        } catch (IOException e) {
+            // Nothing waits for it, so the next change of the job is soon enough.
+            log.write("clean", "images of earlier sets of job " + job.name() + " stay: " + e.getMessage());
+            return false;
         }
     }
 
@@ -615,29 +643,55 @@ public final class JobMembers {
                 targets.put(job, new TargetMember(job, host, jobs.restarts().orElseThrow(), controllers, notes));
             }
             boolean isRestored = record.phase() == JobPhase.RESTARTING || record.phase() == JobPhase.RELEASING;
-            Optional<Path> directory =
-                    isRestored && !pods.isEmpty() ? directoryOf(job, record.set()) : Optional.empty();
-            targets.get(job).onRecord(read.get(), new TargetMember.PodsHere(pods, directory));
+            List<Path> directories = isRestored && !pods.isEmpty() ? directoriesOf(job, record.set(), pods) : List.of();
+            targets.get(job).onRecord(read.get(), new TargetMember.PodsHere(pods, directories));
         }
     }
 
-    /** Returns the directory of checkpoints that has images of a set. Throws if one is silent that may have some. */
-    private Optional<Path> directoryOf(JobName job, String set) throws IOException, InterruptedException {
+    /** Returns directories that may have images, those of checkpoints before those of copies. */
+    private List<Path> directories(JobQuestion.ImagePlaces places) {
+        Set<Path> all = new LinkedHashSet<>();
+        if (places != JobQuestion.ImagePlaces.COPIES) {
+            all.addAll(jobs.members().directories());
+        }
+        if (places != JobQuestion.ImagePlaces.NEAR) {
+            all.addAll(jobs.members().copyDirectories());
+        }
+        return List.copyOf(all);
+    }
+
+    /**
+     * Returns the directories that have images of these pods, the nearest first. As soon as each pod has one, further
+     * directories are not accessed; they follow for the case that an image is damaged. Throws if a directory is silent
+     * that may have a missing image.
+     */
+    private List<Path> directoriesOf(JobName job, String set, Set<String> pods)
+            throws IOException, InterruptedException {
         Optional<IOException> failure = Optional.empty();
-        for (Path directory : JobKey.isSet(set) ? jobs.members().directories() : List.<Path>of()) {
+        List<Path> found = new ArrayList<>();
+        List<Path> others = new ArrayList<>();
+        Set<String> missing = new HashSet<>(pods);
+        for (Path directory : JobKey.isSet(set) ? directories(JobQuestion.ImagePlaces.ALL) : List.<Path>of()) {
             SetDirectory images = new SetDirectory(directory, job.uid(), job.name());
+            if (missing.isEmpty()) {
+                others.add(directory);
+                continue;
+            }
             try {
-                if (reads.call(directory, READ_LIMIT, () -> !images.pods(set).isEmpty())) {
-                    return Optional.of(directory);
+                if (missing.removeAll(reads.call(directory, READ_LIMIT, () -> images.pods(set)))) {
+                    found.add(directory);
                 }
             } catch (IOException e) {
                 failure = Optional.of(e);
             }
         }
-        if (failure.isPresent()) {
+        if (!missing.isEmpty() && failure.isPresent()) {
             throw failure.get();
         }
-        return Optional.empty();
+        if (!found.isEmpty()) {
+            found.addAll(others);
+        }
+        return found;
     }
 
     /** Returns why controllers do not register the pods of this node; empty if they do, or if none is here. */
@@ -678,14 +732,8 @@ public final class JobMembers {
             if (question instanceof JobQuestion.FindFit fit) {
                 return fits(fit);
             }
-            if (question instanceof JobQuestion.FindImages find && JobKey.isSet(find.set())) {
-                Optional<Path> directory = directoryOf(job, find.set());
-                if (directory.isEmpty()) {
-                    return Answer.ofPods(Map.of());
-                }
-                SetDirectory images = new SetDirectory(directory.get(), job.uid(), job.name());
-                String after = Optional.ofNullable(find.after()).orElse("");
-                return reads.call(directory.get(), READ_LIMIT, () -> images(images, find.set(), after));
+            if (question instanceof JobQuestion.FindImages find && JobKey.isSet(find.set()) && find.places() != null) {
+                return images(find);
             }
             return Answer.refused("a service does not answer this question");
         } catch (IOException e) {
@@ -705,15 +753,15 @@ public final class JobMembers {
         if (!isSound || jobs.restarts().isEmpty()) {
             return Answer.refused("the question has an invalid form, or this is no target");
         }
-        Optional<Path> directory = directoryOf(fit.job(), fit.set());
-        if (directory.isEmpty()) {
+        List<Path> directories = directoriesOf(fit.job(), fit.set(), fit.pods());
+        if (directories.isEmpty()) {
             return Answer.refused("this node sees no image of set " + fit.set());
         }
         JobRestart restart = jobs.restarts()
                 .get()
                 .of(new JobRestart.RestartOrder(
-                        fit.job().uid(), fit.job().name(), fit.set(), 0, fit.pods(), directory.get()));
-        return reads.call(directory.get(), READ_LIMIT, () -> {
+                        fit.job().uid(), fit.job().name(), fit.set(), 0, fit.pods(), directories));
+        return reads.call(directories.get(0), READ_LIMIT, () -> {
             try {
                 restart.look(fit.isSpare());
                 return Answer.OK;
@@ -723,21 +771,60 @@ public final class JobMembers {
         });
     }
 
-    /** Returns a page of images. Only their manifests are read. */
-    private static Answer images(SetDirectory directory, String set, String after) throws IOException {
+    /** Returns a page of images, each of the nearest directory that has a whole one. Only manifests are read. */
+    private Answer images(JobQuestion.FindImages find) throws IOException, InterruptedException {
+        String after = Optional.ofNullable(find.after()).orElse("");
+        NavigableMap<String, String> all = new TreeMap<>();
+        Optional<IOException> failure = Optional.empty();
+        for (Path directory : directories(find.places())) {
+            SetDirectory images =
+                    new SetDirectory(directory, find.job().uid(), find.job().name());
+            try {
+                Set<String> known = Set.copyOf(all.keySet());
+                all.putAll(reads.call(directory, READ_LIMIT, () -> images(images, find.set(), after, known)));
+            } catch (IOException e) {
+                failure = Optional.of(e);
+            }
+        }
+        if (all.isEmpty() && failure.isPresent()) {
+            throw failure.get();
+        }
+        return page(all);
+    }
+
+    private static Answer page(NavigableMap<String, String> all) {
         Map<String, String> images = new TreeMap<>();
         int characters = 0;
-        String last = after;
-        for (String pod : directory.pods(set).tailSet(after, false)) {
-            String image = directory.digest(set, pod) + " " + directory.nodeOf(set, pod);
-            characters += pod.length() + image.length() + IMAGE_MARKS;
+        String last = "";
+        for (Map.Entry<String, String> image : all.entrySet()) {
+            characters += image.getKey().length() + image.getValue().length() + IMAGE_MARKS;
             if (characters > JobPages.MOST_BYTES && !images.isEmpty()) {
                 return Answer.ofImages(images, Optional.of(last));
             }
-            images.put(pod, image);
-            last = pod;
+            images.put(image.getKey(), image.getValue());
+            last = image.getKey();
         }
         return Answer.ofImages(images, Optional.empty());
+    }
+
+    /** Returns the images behind a pod's name, as many as can be in a page, without those of known pods. */
+    private Map<String, String> images(SetDirectory directory, String set, String after, Set<String> known)
+            throws IOException {
+        Map<String, String> images = new TreeMap<>();
+        int characters = 0;
+        for (String pod : directory.pods(set).tailSet(after, false)) {
+            if (!known.contains(pod) && characters <= JobPages.MOST_BYTES) {
+                try {
+                    String image = directory.digest(set, pod) + " " + directory.nodeOf(set, pod);
+                    characters += pod.length() + image.length() + IMAGE_MARKS;
+                    images.put(pod, image);
+                } catch (IOException e) {
+                    // A copy in another directory may be whole.
+                    log.write("image", "the image of pod " + pod + " in set " + set + ": " + e.getMessage());
+                }
+            }
+        }
+        return images;
     }
 
     /** Gives checkpoints up, and ends copies that are not released. The service ends. */
@@ -748,6 +835,9 @@ public final class JobMembers {
         }
         for (EndingMember member : endings.values()) {
             member.close();
+        }
+        for (SetCopier copier : copiers.values()) {
+            copier.end();
         }
         for (TargetMember member : targets.values()) {
             member.end();

@@ -31,6 +31,7 @@ public sealed interface JobQuestion {
             Map.entry("forget", Forget.class),
             Map.entry("show", Show.class),
             Map.entry("move", Move.class),
+            Map.entry("copy", AskCopy.class),
             Map.entry("foreign", FindForeign.class),
             Map.entry("pods", FindPods.class),
             Map.entry("images", FindImages.class),
@@ -146,6 +147,15 @@ public sealed interface JobQuestion {
         public static final int MOST_ADDRESSES = 1000;
     }
 
+    /**
+     * A source with images of the job queries what to copy to the second place. It repeats that until the answer has
+     * no number.
+     *
+     * @param set the set whose images of this node were copied; null if none
+     * @param digests the digests of these images, by pod; null while they are being copied
+     */
+    record AskCopy(JobName job, String host, String set, Map<String, String> digests) implements JobQuestion {}
+
     /** Controller to a service: at which addresses do pods of the job run on the node? */
     record FindAddresses(JobName job) implements JobQuestion {}
 
@@ -156,8 +166,19 @@ public sealed interface JobQuestion {
      * Controller to a service: which images of a set can the node read?
      *
      * @param after the end of the page before; null for the first page
+     * @param places the directories that count
      */
-    record FindImages(JobName job, String set, String after) implements JobQuestion {}
+    record FindImages(JobName job, String set, String after, ImagePlaces places) implements JobQuestion {}
+
+    /** The directories of a node that have images. */
+    enum ImagePlaces {
+        /** Those of checkpoints. */
+        NEAR,
+        /** Those of copies. */
+        COPIES,
+        /** All of them. */
+        ALL
+    }
 
     /**
      * The answer to a question.
@@ -165,9 +186,11 @@ public sealed interface JobQuestion {
      * @param refusal why it is refused, or null
      * @param pods the pods that run, each with an empty text, or with the address of the target to which it was moved,
      *     which is not recorded; or the pods with their addresses; or the images by pod, each its digest and the node
-     *     that has written it; or the addresses that belong to no pod; null if none were requested
+     *     that has written it; or the addresses that belong to no pod; or the set to copy, with the bytes in a second;
+     *     null if none were requested
      * @param jobs the jobs; null if none were requested
-     * @param number the number of the round or restart that was ordered
+     * @param number the number of the round or restart that was ordered; or the seconds until
+     *     a node with images repeats its query
      * @param next the end of this page, after which the next question continues; null if it is the last page
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
@@ -201,6 +224,11 @@ public sealed interface JobQuestion {
         /** Returns the number of a round or restart. */
         static Answer numbered(long number) {
             return new Answer(null, null, null, number, null);
+        }
+
+        /** Returns a set that a node copies, with its rate and the seconds until the node must repeat its query. */
+        static Answer ofCopy(String set, long rateBytes, long seconds) {
+            return new Answer(null, Map.of(set, Long.toString(rateBytes)), null, seconds, null);
         }
 
         /** Returns pods with their digests or addresses, or names with empty texts. */

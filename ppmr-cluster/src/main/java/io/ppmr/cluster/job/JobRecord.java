@@ -144,10 +144,11 @@ public record JobRecord(
      * @param interval the interval that its user ordered, in the form of {@link CheckpointInterval}; empty for none
      * @param store a digest that names the remote file system of its checkpoints; empty if they are on local disks
      * @param recovers whether the controllers bring it back by themselves after the loss of a node
+     * @param hasCopies whether its sets are copied to a second place
      */
-    public record JobSchedule(String interval, String store, boolean recovers) {
+    public record JobSchedule(String interval, String store, boolean recovers, boolean hasCopies) {
         /** By order only, on local disks. */
-        static final JobSchedule NONE = new JobSchedule("", "", false);
+        static final JobSchedule NONE = new JobSchedule("", "", false, false);
 
         private static final int MOST_CHARACTERS = 16;
 

@@ -41,6 +41,7 @@ public interface JobRecords {
      * @param places the new pods of nodes; without pods a place is removed
      * @param known the nodes that have a place in that layout now
      * @param newSets new sets, by their names
+     * @param changedSets sets whose state has changed
      * @param oldSets sets that are removed
      */
     record JobChange(
@@ -49,6 +50,7 @@ public interface JobRecords {
             Map<String, Set<String>> places,
             Set<String> known,
             Map<String, byte[]> newSets,
+            Map<String, byte[]> changedSets,
             Set<String> oldSets) {}
 
     /** Reads all jobs, by the names of their records. */

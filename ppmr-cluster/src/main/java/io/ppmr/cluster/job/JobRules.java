@@ -94,10 +94,21 @@ final class JobRules {
         if (event instanceof JobEvent.MoveEnded move) {
             return endMove(state, move);
         }
+        if (event instanceof JobEvent.SetCopied copied) {
+            return withSets(state, SetRules.copied(state.sets(), copied.set(), keep));
+        }
+        if (event instanceof JobEvent.CopyGivenUp stuck) {
+            return withSets(state, SetRules.givenUp(state.sets(), stuck.set(), keep));
+        }
         if (event instanceof JobEvent.NodeOff off) {
             return dropNode(state, off);
         }
         return failStep(state, (JobEvent.StepFailed) event);
+    }
+
+    private static JobTransition withSets(JobState state, List<JobSet> sets) {
+        // A restart of the set may be under way, which must find all that it had.
+        return state.record().phase().isRestart() || sets.equals(state.sets()) ? none(state) : to(state.withSets(sets));
     }
 
     private static JobTransition none(JobState state) {
@@ -185,7 +196,10 @@ final class JobRules {
                 ? record.schedule().store()
                 : event.schedule().store();
         JobSchedule schedule = new JobSchedule(
-                event.schedule().interval(), store, event.schedule().recovers());
+                event.schedule().interval(),
+                store,
+                event.schedule().recovers(),
+                event.schedule().hasCopies() || record.schedule().hasCopies());
         JobState next = state.placed(places);
         boolean isCertain =
                 next.registered() == record.members() && record.moves().isEmpty();
@@ -253,9 +267,11 @@ final class JobRules {
         if (!reports.images().keySet().equals(state.places().keySet())) {
             return to(state.withReports(reports));
         }
-        List<JobSet> sets = new ArrayList<>(state.sets());
-        sets.add(setOf(state.record(), reports.images(), event.nowMs()));
-        List<JobSet> kept = sets.subList(Math.max(0, sets.size() - keep), sets.size());
+        List<JobSet> kept = SetRules.withNew(
+                state.sets(),
+                setOf(state.record(), reports.images(), event.nowMs()),
+                state.record().schedule().hasCopies(),
+                keep);
         return to(state.withSets(kept).with(ended(state, RoundOutcome.CHECKPOINTED, "")));
     }
 
@@ -271,7 +287,8 @@ final class JobRules {
                 images.values().stream().mapToLong(NodeImages::heldMs).max().orElse(0),
                 images.values().stream().mapToLong(NodeImages::dumpMs).max().orElse(0),
                 images.values().stream().mapToLong(NodeImages::syncMs).max().orElse(0),
-                nowMs);
+                nowMs,
+                JobSet.SetState.LOCAL);
     }
 
     /** Returns the digest of a set from those of its images, by the pods' names. */

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import java.nio.charset.StandardCharsets;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 
@@ -20,6 +21,7 @@ import java.util.Optional;
  * @param dumpMs the longest time of a dump, in milliseconds
  * @param syncMs the longest time until images were on the disk, in milliseconds
  * @param takenAtMs its time, in milliseconds since 1970
+ * @param state where its images are
  */
 public record JobSet(
         String id,
@@ -30,14 +32,41 @@ public record JobSet(
         long heldMs,
         long dumpMs,
         long syncMs,
-        long takenAtMs) {
+        long takenAtMs,
+        SetState state) {
+    private static final int MOST_DIGEST = 64;
     private static final ObjectMapper JSON = JsonMapper.builder()
             .enable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
             .build();
 
+    /** The places of a set's images. */
+    public enum SetState {
+        /** They are in the directory of checkpoints. */
+        LOCAL,
+        /** They are being copied to the second place. */
+        COPYING,
+        /** All of them are at the second place, too. */
+        SAFE;
+
+        /** Returns the state as people read it. */
+        public String word() {
+            return name().toLowerCase(Locale.ROOT);
+        }
+    }
+
+    /** Returns the same set in another state. */
+    JobSet in(SetState next) {
+        return new JobSet(id, incarnation, round, digest, bytes, heldMs, dumpMs, syncMs, takenAtMs, next);
+    }
+
     /** Returns true if the set consists of images with these digests, by pod. */
     public boolean isOf(Map<String, String> digests) {
         return digest.equals(JobRules.digestOf(digests));
+    }
+
+    /** Returns true if a text has the form of the digest of an image. */
+    static boolean isDigest(String text) {
+        return text != null && text.length() <= MOST_DIGEST && text.matches("[0-9a-f]+");
     }
 
     /** Returns the record as JSON. */
@@ -53,7 +82,9 @@ public record JobSet(
     public static Optional<JobSet> decode(byte[] bytes) {
         try {
             JobSet set = JSON.readValue(new String(bytes, StandardCharsets.UTF_8), JobSet.class);
-            return set == null || set.id == null || set.digest == null ? Optional.empty() : Optional.of(set);
+            return set == null || set.id == null || set.digest == null || set.state == null
+                    ? Optional.empty()
+                    : Optional.of(set);
         } catch (JacksonException e) {
             return Optional.empty();
         }

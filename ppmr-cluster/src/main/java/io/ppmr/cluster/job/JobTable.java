@@ -65,8 +65,11 @@ public final class JobTable {
      * @param hold how long a source holds its pods without GO
      * @param step how long the images of a checkpoint, or a restart, may take
      * @param budget the limits of regular checkpoints
+     * @param copiesAtOnce how many nodes copy their images to the second place at a time
+     * @param copyRate the bytes that a node copies in a second
      */
-    public record JobLimits(int keep, Duration hold, Duration step, CheckpointBudget budget) {}
+    public record JobLimits(
+            int keep, Duration hold, Duration step, CheckpointBudget budget, int copiesAtOnce, long copyRate) {}
 
     /** The services of its controller that the table uses. */
     public interface Surroundings {
@@ -81,6 +84,14 @@ public final class JobTable {
 
         /** Returns true if the target of a node has a session. */
         boolean hasTarget(String host);
+
+        /**
+         * Checks whether nodes see all images of a set at its second place.
+         *
+         * @param hosts the nodes of the job
+         * @param why receives why they do not, or empty, on the controller's thread
+         */
+        void checkCopies(JobName job, JobSet set, Set<String> hosts, Consumer<Optional<String>> why);
 
         /** Returns true if an operator has reported that the node is off. */
         boolean isTurnedOff(String host);
@@ -120,6 +131,7 @@ public final class JobTable {
     private final Map<String, Set<String>> orders = new HashMap<>();
     private final Map<RoundOutcome, Long> outcomes = new ConcurrentHashMap<>();
     private final RegularCheckpoints regular;
+    private final SetCopies copies;
     private Set<JobName> recovering = Set.of();
     private volatile int standing;
     private JobRecords store;
@@ -129,6 +141,7 @@ public final class JobTable {
         this.surroundings = surroundings;
         this.random = random;
         this.regular = new RegularCheckpoints(limits.budget(), limits.hold());
+        this.copies = new SetCopies(new SetCopies.CopyLimits(limits.copiesAtOnce(), limits.copyRate()));
     }
 
     /** Begins a term with the records of the ensemble. Reports of the former term are repeated by members. */
@@ -172,6 +185,7 @@ public final class JobTable {
         jobs.clear();
         orders.clear();
         regular.end();
+        copies.end();
     }
 
     /** A record without content is one whose removal was not finished. */
@@ -228,6 +242,8 @@ public final class JobTable {
             forget(key, answer);
         } else if (question instanceof JobQuestion.OrderCheckpoint) {
             orderCheckpoint(key, answer);
+        } else if (question instanceof JobQuestion.AskCopy ask) {
+            answer.accept(answer(key, ask));
         } else if (question instanceof JobQuestion.Move move && move.isOver()) {
             endMove(key, move, answer);
         } else {
@@ -236,6 +252,34 @@ public final class JobTable {
                             event -> offer(key, event, answer),
                             () -> answer.accept(Answer.refused("a controller does not answer this question")));
         }
+    }
+
+    private Answer answer(String key, JobQuestion.AskCopy ask) {
+        boolean isSound = JobKey.isHost(ask.host())
+                && (ask.digests() == null
+                        || (ask.digests().size() <= JobRules.MOST_PODS_OF_A_NODE
+                                && ask.digests().keySet().stream().allMatch(JobKey::isName)
+                                && ask.digests().values().stream().allMatch(JobSet::isDigest)));
+        if (!isSound) {
+            return Answer.refused("a question about copies has an invalid form");
+        }
+        return copies.answer(key, ask, jobs.get(key).state, surroundings.nowNs(), set -> checkCopies(key, set));
+    }
+
+    /** All nodes have copied their images. The set is safe if one node sees them all. */
+    private void checkCopies(String key, JobSet set) {
+        JobState state = jobs.get(key).state;
+        surroundings.checkCopies(state.record().name(), set, state.places().keySet(), why -> {
+            if (!jobs.containsKey(key)) {
+                return;
+            }
+            if (why.isEmpty()) {
+                offer(key, new JobEvent.SetCopied(set.id()), answer -> {});
+            } else {
+                copies.repeat(key);
+                log.write("copies", "job " + state.record().name() + ": " + why.get());
+            }
+        });
     }
 
     private static Optional<JobEvent> eventOf(JobQuestion question) {
@@ -603,6 +647,22 @@ public final class JobTable {
         recovering = Set.copyOf(all);
     }
 
+    /**
+     * Returns the states of a job for the plan of a restart, the newest set first.
+     *
+     * @param set the set; empty for the newest
+     * @param orOlder whether older sets follow the newest one
+     */
+    public List<RestartFacts> facts(String key, String set, boolean orOlder) {
+        Entry entry = jobs.get(key);
+        if (entry == null || !set.isEmpty() || !orOlder || entry.state.sets().isEmpty()) {
+            return facts(key, set).stream().toList();
+        }
+        List<RestartFacts> all = new ArrayList<>();
+        entry.state.sets().forEach(one -> facts(key, one.id()).ifPresent(facts -> all.add(0, facts)));
+        return all;
+    }
+
     /** Returns the state of a job for the plan of a restart: its newest set and its places. */
     public Optional<RestartFacts> facts(String key, String set) {
         return Optional.ofNullable(jobs.get(key)).map(entry -> {
@@ -695,6 +755,8 @@ public final class JobTable {
                         answer -> {});
             }
         });
+        copies.stuck(jobs.keySet(), nowNs)
+                .forEach((key, set) -> offer(key, new JobEvent.CopyGivenUp(set), answer -> {}));
         beginDue(nowNs);
     }
 
@@ -846,11 +908,13 @@ public final class JobTable {
             }
         }
         Map<String, byte[]> newSets = new TreeMap<>();
+        Map<String, byte[]> changedSets = new TreeMap<>();
+        Set<String> oldSets = new TreeSet<>();
+        before.sets().forEach(set -> oldSets.add(set.id()));
         next.sets().stream()
                 .filter(set -> !before.sets().contains(set))
-                .forEach(set -> newSets.put(set.id(), set.encode()));
-        Set<String> oldSets = new TreeSet<>();
-        before.sets().stream().filter(set -> !next.sets().contains(set)).forEach(set -> oldSets.add(set.id()));
+                .forEach(set -> (oldSets.contains(set.id()) ? changedSets : newSets).put(set.id(), set.encode()));
+        next.sets().forEach(set -> oldSets.remove(set.id()));
         // A plan of a restart is of one version: pods may have passed from one node to another between its questions.
         boolean isSame = before.record().equals(next.record()) && !havePodsMoved(before, next);
         return new JobChange(
@@ -859,6 +923,7 @@ public final class JobTable {
                 places,
                 before.places().keySet(),
                 newSets,
+                changedSets,
                 oldSets);
     }
 

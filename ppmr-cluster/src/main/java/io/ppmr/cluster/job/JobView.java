@@ -61,6 +61,7 @@ public record JobView(
      * @param dumpMs the longest time of a dump
      * @param syncMs the longest time until images were on the disk
      * @param takenAtMs its time, in milliseconds since 1970
+     * @param state local; copying, while it is copied to the second place; safe, if all of it is there
      */
     @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
     public record SetView(
@@ -71,7 +72,8 @@ public record JobView(
             long heldMs,
             long dumpMs,
             long syncMs,
-            long takenAtMs) {}
+            long takenAtMs,
+            String state) {}
 
     /** Returns the same job with these pods of each node. */
     JobView at(Map<String, Set<String>> nodes) {
@@ -109,9 +111,11 @@ public record JobView(
      * @param every the interval that its user ordered: auto, or a time; empty for none
      * @param intervalS the present interval in seconds; 0 for none
      * @param isOverdue whether two intervals were missed
+     * @param survivesLoss whether its sets can be read without the node that has written them, as far as the
+     *     directories show
      */
     @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
-    public record ScheduleView(String every, long intervalS, boolean isOverdue) {}
+    public record ScheduleView(String every, long intervalS, boolean isOverdue, boolean survivesLoss) {}
 
     /** Returns the nodes that the present checkpoint, restart or recovery waits for. */
     static Set<String> waitsFor(JobState state) {
@@ -160,7 +164,8 @@ public record JobView(
                                 set.heldMs(),
                                 set.dumpMs(),
                                 set.syncMs(),
-                                set.takenAtMs()))
+                                set.takenAtMs(),
+                                set.state().word()))
                         .toList(),
                 schedule);
     }

@@ -269,7 +269,9 @@ final class RegularCheckpoints {
         return new ScheduleView(
                 state.record().schedule().interval(),
                 interval(state).map(Duration::toSeconds).orElse(0L),
-                of(key, nowNs).isOverdue);
+                of(key, nowNs).isOverdue,
+                state.record().schedule().hasCopies()
+                        || !state.record().schedule().store().isEmpty());
     }
 
     /** Returns the figures as of the last {@link #watch}. Any thread. */

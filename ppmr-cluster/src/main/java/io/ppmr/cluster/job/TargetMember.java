@@ -14,6 +14,7 @@ import io.ppmr.migration.target.JobRestarts;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
@@ -41,7 +42,7 @@ final class TargetMember {
     /** The newest record that was read. Guarded by this. */
     private ReadRecord latest;
 
-    private PodsHere pods = new PodsHere(Set.of(), Optional.empty());
+    private PodsHere pods = new PodsHere(Set.of(), List.of());
     /** The restart that failed here, which is not tried again. */
     private long failed;
 
@@ -55,9 +56,9 @@ final class TargetMember {
      * The pods that the plan of a restart names for this node.
      *
      * @param names their names
-     * @param directory the directory of checkpoints that has their images
+     * @param directories the directories that may have their images, the nearest first
      */
-    record PodsHere(Set<String> names, Optional<Path> directory) {}
+    record PodsHere(Set<String> names, List<Path> directories) {}
 
     /**
      * Makes a member. The service ended copies that an earlier run has held, and has repeated the release of those
@@ -224,12 +225,7 @@ final class TargetMember {
         }
         JobRecord record = begun.record();
         JobRestart restart = restarts.of(new JobRestart.RestartOrder(
-                job.uid(),
-                job.name(),
-                record.set(),
-                record.numbers().restart(),
-                here.names(),
-                here.directory().orElse(Path.of("/nonexistent"))));
+                job.uid(), job.name(), record.set(), record.numbers().restart(), here.names(), here.directories()));
         boolean isReleased = false;
         try {
             restart.judge();

@@ -180,6 +180,10 @@ public final class JobStore implements JobRecords {
                         .withMode(CreateMode.PERSISTENT)
                         .forPath(path + "/" + SET + set.getKey(), set.getValue()));
             }
+            for (Map.Entry<String, byte[]> set : change.changedSets().entrySet()) {
+                operations.add(
+                        client.transactionOp().setData().forPath(path + "/" + SET + set.getKey(), set.getValue()));
+            }
             for (String set : change.oldSets()) {
                 operations.add(client.transactionOp().delete().forPath(path + "/" + SET + set));
             }

@@ -36,8 +36,9 @@ class JobFuzzTest {
     private static final JobRecord GO = RUNNING.in(
                     JobPhase.CHECKPOINT, JobNumbers.FIRST.nextRound(), true, "1-1-00000000")
             .holding(60);
-    private static final JobSet SET = new JobSet("1-1-00000000", 1, 1, "0".repeat(24), 1L << 40, 5, 4, 3, 1L << 40);
-    private static final JobView.ScheduleView SCHEDULE = new JobView.ScheduleView("600s", 600, true);
+    private static final JobSet SET =
+            new JobSet("1-1-00000000", 1, 1, "0".repeat(24), 1L << 40, 5, 4, 3, 1L << 40, JobSet.SetState.LOCAL);
+    private static final JobView.ScheduleView SCHEDULE = new JobView.ScheduleView("600s", 600, true, true);
     private static final List<JobRecord> RECORDS = List.of(
             RUNNING,
             GO,
@@ -55,7 +56,8 @@ class JobFuzzTest {
             new JobQuestion.Show(JOB, 1000, "1000.ring/n1"),
             new JobQuestion.Move(JOB, "move-1", "n1", true, "n2", Set.of("p1")),
             new JobQuestion.FindPods(JOB),
-            new JobQuestion.FindImages(JOB, "1-1-00000000", "p1"));
+            new JobQuestion.FindImages(JOB, "1-1-00000000", "p1", JobQuestion.ImagePlaces.ALL),
+            new JobQuestion.AskCopy(JOB, "n1", "1-1-00000000", Map.of("p1", "0a")));
     private static final String[] WORDS = {
         "null",
         "-1",
@@ -171,7 +173,9 @@ class JobFuzzTest {
                         2,
                         Duration.ofMinutes(1),
                         Duration.ofMinutes(10),
-                        new CheckpointBudget(0.01, Optional.empty(), Duration.ofMinutes(1), 2)),
+                        new CheckpointBudget(0.01, Optional.empty(), Duration.ofMinutes(1), 2),
+                        4,
+                        1L << 20),
                 new Inline(),
                 RandomGenerator.getDefault());
         table.begin(
@@ -207,6 +211,11 @@ class JobFuzzTest {
         @Override
         public boolean hasTarget(String host) {
             return true;
+        }
+
+        @Override
+        public void checkCopies(JobName job, JobSet set, Set<String> hosts, Consumer<Optional<String>> why) {
+            why.accept(Optional.empty());
         }
 
         @Override

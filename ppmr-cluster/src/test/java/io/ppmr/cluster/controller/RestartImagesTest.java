@@ -108,6 +108,11 @@ class RestartImagesTest {
         }
 
         @Override
+        public List<Path> copyDirectories() {
+            return List.of();
+        }
+
+        @Override
         public Map<String, Set<String>> addresses(JobName job) {
             return Map.of();
         }
@@ -179,7 +184,7 @@ class RestartImagesTest {
     }
 
     private RestartPlan plan(QueriedCluster services) throws Exception {
-        JobSet set = new JobSet(SET, 1, 1, digestOf(digests), PODS, 1, 1, 1, 1);
+        JobSet set = new JobSet(SET, 1, 1, digestOf(digests), PODS, 1, 1, 1, 1, JobSet.SetState.LOCAL);
         return new RestartPlan(
                 JOB,
                 new RestartFacts(PODS, 0, Optional.of(set), Map.of(), Map.of(), false, List.of(), 1),

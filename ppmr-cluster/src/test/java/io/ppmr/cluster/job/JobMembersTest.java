@@ -51,7 +51,8 @@ class JobMembersTest {
         public List<MemberJob> here() {
             return here.isEmpty()
                     ? List.of()
-                    : List.of(new MemberJob(JOB, 2, here, Optional.empty(), CheckpointInterval.NONE, false, false));
+                    : List.of(new MemberJob(
+                            JOB, 2, here, Optional.empty(), Optional.empty(), CheckpointInterval.NONE, false, false));
         }
 
         @Override
@@ -66,6 +67,11 @@ class JobMembersTest {
 
         @Override
         public List<Path> directories() {
+            return List.of();
+        }
+
+        @Override
+        public List<Path> copyDirectories() {
             return List.of();
         }
 

@@ -31,13 +31,16 @@ class JobPagesTest {
                     2,
                     Duration.ofMinutes(1),
                     Duration.ofMinutes(10),
-                    new CheckpointBudget(0.01, Optional.empty(), Duration.ofMinutes(1), 2)),
+                    new CheckpointBudget(0.01, Optional.empty(), Duration.ofMinutes(1), 2),
+                    4,
+                    1L << 20),
             new StillSurroundings(),
             RandomGenerator.getDefault());
     private final AtomicInteger pages = new AtomicInteger();
 
     private static JobRecords.StoredJob stored(JobName name, Map<String, Set<String>> places) {
-        JobSet set = new JobSet("1-1-00000000", 1, 1, "0".repeat(24), 1L << 40, 5, 4, 3, 1L << 40);
+        JobSet set =
+                new JobSet("1-1-00000000", 1, 1, "0".repeat(24), 1L << 40, 5, 4, 3, 1L << 40, JobSet.SetState.LOCAL);
         return new JobRecords.StoredJob(
                 1,
                 new String(

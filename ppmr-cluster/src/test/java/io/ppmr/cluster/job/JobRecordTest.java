@@ -42,7 +42,7 @@ class JobRecordTest {
                 new LastRound(Long.MAX_VALUE / 1000, true, RoundOutcome.CHECKPOINTED, "\"reason\" ".repeat(100)),
                 Collections.nCopies(JobRules.MOST_MOVES, move),
                 true,
-                new JobRecord.JobSchedule("8640000s", "0123456789abcdef", false));
+                new JobRecord.JobSchedule("8640000s", "0123456789abcdef", false, false));
     }
 
     @Test
@@ -54,7 +54,7 @@ class JobRecordTest {
 
     @Test
     void shouldBeReadAsItWasWritten() {
-        JobRecord record = JobRecord.of("0a0b0c0d", JOB, 3, new JobRecord.JobSchedule("auto", "0a1b", false))
+        JobRecord record = JobRecord.of("0a0b0c0d", JOB, 3, new JobRecord.JobSchedule("auto", "0a1b", false, false))
                 .in(JobPhase.CHECKPOINT, JobNumbers.FIRST.nextRound(), true, "1-1-00000000")
                 .holding(60)
                 .moving(List.of(new OpenMove("move-1", "n1")));

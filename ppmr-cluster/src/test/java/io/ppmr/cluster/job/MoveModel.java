@@ -164,7 +164,7 @@ final class MoveModel {
         }
         JobState state = JobState.of(JobRecord.of("0a", JOB, 2, JobRecord.JobSchedule.NONE))
                 .placed(places)
-                .withSets(List.of(new JobSet(SET, 1, 1, "d", 1, 1, 1, 1, 1)));
+                .withSets(List.of(new JobSet(SET, 1, 1, "d", 1, 1, 1, 1, 1, JobSet.SetState.LOCAL)));
         return new World(state, 0, nodes, Optional.empty(), faults);
     }
 

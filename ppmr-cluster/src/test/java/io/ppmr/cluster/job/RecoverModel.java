@@ -138,8 +138,9 @@ final class RecoverModel {
         nodes.put(OTHER_SPARE, node(Map.of(), Set.of()));
         JobRecord record = JobRecord.of("0a", JOB, members.size(), JobRecord.JobSchedule.NONE)
                 .moving(hasMove ? List.of(new OpenMove("m", last)) : List.of());
-        JobState state =
-                JobState.of(record).placed(places).withSets(List.of(new JobSet(SET, 1, 1, "d", 1, 1, 1, 1, 1)));
+        JobState state = JobState.of(record)
+                .placed(places)
+                .withSets(List.of(new JobSet(SET, 1, 1, "d", 1, 1, 1, 1, 1, JobSet.SetState.LOCAL)));
         return new World(List.of(state), 0, nodes, Set.of(), Set.of(), faults);
     }
 

@@ -116,7 +116,7 @@ class RegularCheckpointsTest {
 
     private void begin(CheckpointBudget budget) {
         table = new JobTable(
-                new JobTable.JobLimits(2, Duration.ofSeconds(60), Duration.ofMinutes(30), budget),
+                new JobTable.JobLimits(2, Duration.ofSeconds(60), Duration.ofMinutes(30), budget, 4, 1L << 20),
                 new World(),
                 new SplittableRandom(1));
         table.begin(ensemble, ensemble.read(), Map.of());
@@ -184,7 +184,7 @@ class RegularCheckpointsTest {
     @Test
     void shouldHoldFourToSixPercentWhenFiveAreAllowed() {
         begin(budget(0.05, 2));
-        register("a", hostOf("a"), 1, new JobSchedule("1s", "", false));
+        register("a", hostOf("a"), 1, new JobSchedule("1s", "", false, false));
         int[] most = {0};
         long holdMs = 3000;
         Duration time = Duration.ofMinutes(10);
@@ -198,7 +198,7 @@ class RegularCheckpointsTest {
     void shouldNeverHaveThreeRoundsAtOnceWhenThreeJobsShareADirectory() {
         begin(budget(0.5, 2));
         List<String> jobs = List.of("a", "b", "c", "d", "e");
-        jobs.forEach(job -> register(job, hostOf(job), 1, new JobSchedule("10s", "0a1b", false)));
+        jobs.forEach(job -> register(job, hostOf(job), 1, new JobSchedule("10s", "0a1b", false, false)));
         int[] most = {0};
         Map<String, Integer> taken = run(jobs, Duration.ofMinutes(10), 5000, most);
         assertEquals(2, most[0], "two write at once");
@@ -211,7 +211,7 @@ class RegularCheckpointsTest {
     void shouldWaitForNoOtherJobWhenDirectoriesAreOnLocalDisksOfOtherNodes() {
         begin(budget(0.5, 1));
         List<String> jobs = List.of("a", "b", "c");
-        jobs.forEach(job -> register(job, hostOf(job), 1, new JobSchedule("10s", "", false)));
+        jobs.forEach(job -> register(job, hostOf(job), 1, new JobSchedule("10s", "", false, false)));
         int[] most = {0};
         run(jobs, Duration.ofMinutes(1), 5000, most);
         assertEquals(3, most[0]);
@@ -220,8 +220,8 @@ class RegularCheckpointsTest {
     @Test
     void shouldRefuseAnOrderWhenOthersWriteToTheDirectory() {
         begin(budget(0.5, 1));
-        register("a", "n1", 1, new JobSchedule("", "", false));
-        register("b", "n1", 1, new JobSchedule("", "", false));
+        register("a", "n1", 1, new JobSchedule("", "", false, false));
+        register("b", "n1", 1, new JobSchedule("", "", false, false));
         assertEquals(
                 null,
                 ask(new JobQuestion.OrderCheckpoint(new JobName(1000, "a"))).refusal());
@@ -233,7 +233,7 @@ class RegularCheckpointsTest {
     @Test
     void shouldBeginNoneWhenAMemberIsMissingOrANodeIsNotUp() {
         begin(budget(0.5, 2));
-        JobSchedule schedule = new JobSchedule("10s", "", false);
+        JobSchedule schedule = new JobSchedule("10s", "", false, false);
         register("a", "n-a", 2, schedule);
         run(List.of("a"), Duration.ofMinutes(2), 1000, new int[1]);
         assertEquals(0, view("a").round());
@@ -252,7 +252,7 @@ class RegularCheckpointsTest {
     @Test
     void shouldNotBeginAtOnceWhenAnotherControllerBecomesActive() {
         begin(budget(0.5, 2));
-        register("a", hostOf("a"), 1, new JobSchedule("60s", "", false));
+        register("a", hostOf("a"), 1, new JobSchedule("60s", "", false, false));
         int taken = run(List.of("a"), Duration.ofSeconds(150), 1000, new int[1]).get("a");
         begin(budget(0.5, 2));
         nowMs += 5000;
@@ -265,20 +265,21 @@ class RegularCheckpointsTest {
     @Test
     void shouldRefuseAPodWhenItsIntervalCannotBeKept() {
         begin(budget(0.5, 2));
-        String refusal =
-                register("a", "n1", 1, new JobSchedule("auto", "", false)).refusal();
+        String refusal = register("a", "n1", 1, new JobSchedule("auto", "", false, false))
+                .refusal();
         assertTrue(refusal.contains("node_mtbf"), refusal);
-        register("b", "n1", 2, new JobSchedule("60s", "", false));
-        refusal = register("b", "n2", 2, new JobSchedule("", "", false)).refusal();
+        register("b", "n1", 2, new JobSchedule("60s", "", false, false));
+        refusal = register("b", "n2", 2, new JobSchedule("", "", false, false)).refusal();
         assertTrue(refusal.contains("--checkpoint-every"), refusal);
-        refusal = register("c", "n1", 1, new JobSchedule("1 year", "", false)).refusal();
+        refusal = register("c", "n1", 1, new JobSchedule("1 year", "", false, false))
+                .refusal();
         assertTrue(refusal.contains("invalid"), refusal);
     }
 
     @Test
     void shouldWaitForAnIntervalWhenACheckpointIsVoid() {
         begin(budget(0.5, 2));
-        register("a", "n-a", 1, new JobSchedule("60s", "", false));
+        register("a", "n-a", 1, new JobSchedule("60s", "", false, false));
         nowMs += 61_000;
         table.tick();
         assertEquals("checkpoint", view("a").phase());

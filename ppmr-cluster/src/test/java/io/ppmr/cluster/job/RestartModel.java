@@ -93,7 +93,7 @@ final class RestartModel {
             places.put(host, Set.of("pod-" + host));
             targets.put(host, new Target(MemberNote.NONE, Set.of(), Set.of(), 0));
         }
-        JobSet set = new JobSet("1-1-00000000", 1, 1, "d", 1, 1, 1, 1, 1);
+        JobSet set = new JobSet("1-1-00000000", 1, 1, "d", 1, 1, 1, 1, 1, JobSet.SetState.LOCAL);
         JobState state = JobState.of(JobRecord.of("0a", JOB, HOSTS.size(), JobRecord.JobSchedule.NONE))
                 .placed(places)
                 .withSets(List.of(set));

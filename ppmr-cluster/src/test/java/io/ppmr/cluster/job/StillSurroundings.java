@@ -1,7 +1,10 @@
 package io.ppmr.cluster.job;
 
+import io.ppmr.daemon.jobs.JobName;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.Executor;
+import java.util.function.Consumer;
 
 /** Surroundings of a table of jobs in which no time passes. All nodes are up, and work is done at once. */
 class StillSurroundings implements JobTable.Surroundings {
@@ -23,6 +26,11 @@ class StillSurroundings implements JobTable.Surroundings {
     @Override
     public final boolean hasTarget(String host) {
         return isUp(host);
+    }
+
+    @Override
+    public final void checkCopies(JobName job, JobSet set, Set<String> hosts, Consumer<Optional<String>> why) {
+        why.accept(Optional.empty());
     }
 
     @Override

@@ -34,6 +34,11 @@ public interface MemberJobs {
         }
 
         @Override
+        public List<Path> copyDirectories() {
+            return List.of();
+        }
+
+        @Override
         public boolean end(JobName job) {
             return true;
         }
@@ -51,6 +56,7 @@ public interface MemberJobs {
      * @param members the number of its pods on all nodes
      * @param pods the names of its pods here
      * @param checkpoints the directory of its checkpoints, or empty if the templates of its pods name none, or several
+     * @param copies the directory of the copies of its checkpoints, or empty if the templates name none, or several
      * @param interval the interval of its checkpoints, as its user ordered it
      * @param isMoving whether a migration removes some of the pods now
      * @param recovers whether the controllers bring it back by themselves after the loss of a node
@@ -60,6 +66,7 @@ public interface MemberJobs {
             int members,
             Set<String> pods,
             Optional<Path> checkpoints,
+            Optional<Path> copies,
             CheckpointInterval interval,
             boolean isMoving,
             boolean recovers) {
@@ -69,12 +76,12 @@ public interface MemberJobs {
 
         /** Returns the same job with no pods. */
         public MemberJob without() {
-            return new MemberJob(name, members, Set.of(), checkpoints, interval, false, recovers);
+            return new MemberJob(name, members, Set.of(), checkpoints, copies, interval, false, recovers);
         }
 
         /** Returns the same job whether it moves or not. */
         public MemberJob still() {
-            return new MemberJob(name, members, pods, checkpoints, interval, false, recovers);
+            return new MemberJob(name, members, pods, checkpoints, copies, interval, false, recovers);
         }
     }
 
@@ -89,6 +96,9 @@ public interface MemberJobs {
 
     /** Lists the directories of checkpoints of this node's configuration. */
     List<Path> directories();
+
+    /** Lists the directories of copies of checkpoints of this node's configuration. */
+    List<Path> copyDirectories();
 
     /**
      * Ends all pods of a job here, with their networks, at once: a set of the job is restored.

@@ -71,12 +71,12 @@ public record SetDirectory(Path directory, int uid, String job) {
     /** Requires a directory in which no other user than root can change names. */
     public void requireSafe() throws IOException, RequestException {
         if (!Files.isDirectory(directory)) {
-            throw new RequestException("checkpoints = \"" + directory
-                    + "\" is no directory on this node. Remedy: make it, or mount its filesystem");
+            throw new RequestException("the directory of checkpoints " + directory
+                    + " is no directory on this node. Remedy: make it, or mount its filesystem");
         }
         Optional<WorkDirectories.Changeable> changeable = WorkDirectories.changeable(directory);
         if (changeable.isPresent()) {
-            throw new RequestException("checkpoints = \"" + directory + "\": "
+            throw new RequestException("the directory of checkpoints " + directory + ": "
                     + changeable.get().directory() + " " + changeable.get().reason()
                     + ", who could exchange images. Remedy: give it to root, and chmod go-w");
         }
@@ -84,7 +84,7 @@ public record SetDirectory(Path directory, int uid, String job) {
         int mode = (int) Files.getAttribute(directory, "unix:mode");
         if ((mode & OTHERS_MAY_WRITE) != 0) {
             throw new RequestException(
-                    "checkpoints = \"" + directory + "\" can be written by others, who could make the"
+                    "the directory of checkpoints " + directory + " can be written by others, who could make the"
                             + " directories of other users' jobs. Remedy: make a directory in it that belongs to"
                             + " root, with mode 0700, and name that");
         }
@@ -177,13 +177,7 @@ public record SetDirectory(Path directory, int uid, String job) {
         write(
                 partial.resolve(ImageManifest.DIGEST_FILE_NAME),
                 ImageManifest.digest(key, text).getBytes(StandardCharsets.US_ASCII));
-        for (Path one : directories) {
-            sync(one);
-        }
-        Files.move(partial, image(set, pod), StandardCopyOption.ATOMIC_MOVE);
-        for (Path one = set(set); !one.equals(directory.getParent()) && one != null; one = one.getParent()) {
-            sync(one);
-        }
+        complete(set, pod, directories);
         return new WrittenImage(manifest.totalBytes(), digest(text));
     }
 
@@ -228,6 +222,21 @@ public record SetDirectory(Path directory, int uid, String job) {
                 channel.write(bytes);
             }
             channel.force(true);
+        }
+    }
+
+    /**
+     * Gives a whole image its name, when all in it is on the disk.
+     *
+     * @param inside its directories
+     */
+    void complete(String set, String pod, List<Path> inside) throws IOException {
+        for (Path one : inside) {
+            sync(one);
+        }
+        Files.move(partial(set, pod), image(set, pod), StandardCopyOption.ATOMIC_MOVE);
+        for (Path one = set(set); !one.equals(directory.getParent()) && one != null; one = one.getParent()) {
+            sync(one);
         }
     }
 

@@ -51,11 +51,12 @@ public final class JobRestart {
      * @param set the set
      * @param number the number of the restart
      * @param pods the pods that this node restores
-     * @param directory the directory of checkpoints
+     * @param directories the directories that may have the images, the nearest first
      */
-    public record RestartOrder(int uid, String job, String set, long number, Set<String> pods, Path directory) {
+    public record RestartOrder(int uid, String job, String set, long number, Set<String> pods, List<Path> directories) {
         public RestartOrder {
             pods = Set.copyOf(pods);
+            directories = List.copyOf(directories);
         }
 
         private String move() {
@@ -115,23 +116,50 @@ public final class JobRestart {
 
     /** Opens the images, and returns their size. */
     private long open(boolean isRead) throws RequestException, IOException {
-        SetDirectory directory = new SetDirectory(order.directory(), order.uid(), order.job());
-        directory.requireSafe();
         pods.clear();
         long memoryBytes = 0;
         for (String name : new TreeSet<>(order.pods())) {
-            KeptImages images = KeptImages.open(directory.image(order.set(), name));
-            images.requireSealed(service.settings().authenticator(), false);
-            images.requireOwners(JobUser.ofService());
-            if (isRead) {
-                images.requireWhole();
-            } else {
-                images.requireSizes();
-            }
-            pods.put(pods.size(), of(name, images));
-            memoryBytes += images.manifest().totalBytes();
+            MemberToRestore pod = open(name, isRead);
+            pods.put(pods.size(), pod);
+            memoryBytes += pod.images().manifest().totalBytes();
         }
         return memoryBytes;
+    }
+
+    /** Opens a pod's image in the first directory that has a whole one. */
+    private MemberToRestore open(String name, boolean isRead) throws RequestException, IOException {
+        if (order.directories().isEmpty()) {
+            throw new RequestException("this node sees no image of set " + order.set() + " of pod " + name
+                    + ". Remedy: name nodes that see the directory of checkpoints (--on)");
+        }
+        for (int i = 0; i < order.directories().size() - 1; i++) {
+            Path directory = order.directories().get(i);
+            try {
+                return open(name, directory, isRead);
+            } catch (RequestException | IOException e) {
+                LOG.warn(
+                        "job {}: the image of pod {} in {} cannot be used, and another directory is tried: {}",
+                        order.job(),
+                        name,
+                        directory,
+                        e.getMessage());
+            }
+        }
+        return open(name, order.directories().get(order.directories().size() - 1), isRead);
+    }
+
+    private MemberToRestore open(String name, Path from, boolean isRead) throws RequestException, IOException {
+        SetDirectory directory = new SetDirectory(from, order.uid(), order.job());
+        directory.requireSafe();
+        KeptImages images = KeptImages.open(directory.image(order.set(), name));
+        images.requireSealed(service.settings().authenticator(), false);
+        images.requireOwners(JobUser.ofService());
+        if (isRead) {
+            images.requireWhole();
+        } else {
+            images.requireSizes();
+        }
+        return of(name, images);
     }
 
     private void requireFit(long memoryBytes) throws RequestException, IOException {

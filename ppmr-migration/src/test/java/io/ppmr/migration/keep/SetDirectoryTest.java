@@ -56,7 +56,7 @@ class SetDirectoryTest {
                 false);
     }
 
-    private static ImageManifest manifest(String name) {
+    static ImageManifest manifest(String name) {
         return new ImageManifest(
                 "3",
                 "ring",
