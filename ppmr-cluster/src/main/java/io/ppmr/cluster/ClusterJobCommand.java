@@ -145,6 +145,9 @@ final class ClusterJobCommand implements Runnable {
                     found.last().outcome(),
                     found.last().reason());
         }
+        if (found.last().restart().number() > 0) {
+            out.println(RecoveryOutcome.times(found.last().restart()));
+        }
         if (!found.last().waitsFor().isEmpty()) {
             out.printf(
                     "%s waits for %s%n",
@@ -237,7 +240,7 @@ final class ClusterJobCommand implements Runnable {
                         + " node."
             },
             mixinStandardHelpOptions = true)
-    @JsonResult(JobOutcome.class)
+    @JsonResult(RecoveryOutcome.class)
     int recover(
             @Parameters(paramLabel = "JOB", description = "the job, JOB or UID/JOB") String job,
             @Option(names = "--set", paramLabel = "SET", description = "the set (default: the newest)") String set,
@@ -261,9 +264,10 @@ final class ClusterJobCommand implements Runnable {
         Path path = socket.anyPath(List.of(ControllerConfig.ROLE));
         long number = order(path, JobRequests.RECOVER, new JobRequest(job, set, null, awayOff, off), PLAN_LIMIT);
         Optional<JobView> ended = await(path, job, "restart", number, WAIT_LIMIT);
-        return print(
-                ended.isPresent() ? JobOutcome.of(ended.get(), true, number) : JobOutcome.waiting(one(path, job)),
-                json);
+        RecoveryOutcome outcome = ended.isPresent()
+                ? RecoveryOutcome.of(ended.get(), JobOutcome.of(ended.get(), true, number))
+                : RecoveryOutcome.of(one(path, job), JobOutcome.waiting(one(path, job)));
+        return print(outcome, outcome.sentence(), outcome.exitCode(), json);
     }
 
     @Command(
@@ -354,12 +358,16 @@ final class ClusterJobCommand implements Runnable {
     }
 
     private int print(JobOutcome outcome, boolean json) throws IOException {
+        return print(outcome, outcome.sentence(), outcome.exitCode(), json);
+    }
+
+    private int print(Object outcome, String sentence, ExitCode code, boolean json) throws IOException {
         if (json) {
             JsonText.print(out(), outcome);
         } else {
-            out().println(outcome.sentence());
+            out().println(sentence);
         }
         out().flush();
-        return outcome.exitCode().number();
+        return code.number();
     }
 }

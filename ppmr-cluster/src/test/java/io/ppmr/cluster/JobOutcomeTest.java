@@ -27,7 +27,13 @@ class JobOutcomeTest {
     }
 
     private static JobView.LastView last(String kind, long number, String outcome, String reason) {
-        return new JobView.LastView(kind, number, outcome, reason, Set.of());
+        return new JobView.LastView(
+                kind,
+                number,
+                outcome,
+                reason,
+                Set.of(),
+                new JobView.RestartView(2, "1-7-0a1b2c3d", 35, List.of("n2"), List.of("n4"), 1200, 3400, 500));
     }
 
     private static JobView.SetView set(long round) {
@@ -37,6 +43,18 @@ class JobOutcomeTest {
     private static void requireEnd(JobOutcome outcome, ExitCode code, String sentence) {
         assertEquals(code, outcome.exitCode());
         assertEquals(sentence, outcome.sentence());
+    }
+
+    @Test
+    void shouldNameNodesAndTimesWhenARecoveryEnded() {
+        JobView ended = ended(last("restart", 2, "recovered", ""), set(7));
+        RecoveryOutcome outcome = RecoveryOutcome.of(ended, JobOutcome.of(ended, true, 2));
+        assertEquals(ExitCode.OK, outcome.exitCode());
+        assertEquals(
+                "job 1000/ring runs again, with the pods of living nodes in their places" + System.lineSeparator()
+                        + "from set 1-7-0a1b2c3d, 35 s old; lost: n2; spares: n4; ended in 1.2 s, restored in 3.4 s,"
+                        + " released in 0.5 s",
+                outcome.sentence());
     }
 
     @Test

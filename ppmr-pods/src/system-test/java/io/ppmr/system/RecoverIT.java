@@ -278,8 +278,15 @@ class RecoverIT {
         lose(lost);
         awaitOff(lost);
         long beganNs = System.nanoTime();
-        requireRecovered(recover());
-        System.out.println("recovered in " + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - beganNs) + " ms");
+        PpmrCommand recovered = recover("--json");
+        requireRecovered(recovered);
+        System.out.println("recovered in " + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - beganNs) + " ms: "
+                + recovered.said());
+        JsonNode outcome = JSON.readTree(recovered.said());
+        assertEquals("[\"" + lost.host() + "\"]", outcome.at("/lost").toString());
+        assertEquals(1, outcome.at("/spares").size());
+        assertTrue(
+                outcome.at("/end_ms").asLong() > 0 && outcome.at("/restore_ms").asLong() > 0, recovered.said());
         mountCopies(first);
         mountCopies(third);
         assertEquals(first, find(0).node(), "living nodes keep their pods");

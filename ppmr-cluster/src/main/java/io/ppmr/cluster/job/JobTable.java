@@ -16,6 +16,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Deque;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -47,6 +48,8 @@ public final class JobTable {
 
     /** The time between the end of the last pod and the release of the first one, in a recovery. */
     private static final Duration QUIET = Duration.ofSeconds(1);
+    /** A target may begin a new session in this time, such as after a loss of the ensemble, and continues its step. */
+    private static final Duration NEW_SESSION = Duration.ofSeconds(10);
     /** A recovery that waits longer for a node needs an operator. */
     private static final Duration STANDS_STILL = Duration.ofSeconds(30);
 
@@ -113,13 +116,18 @@ public final class JobTable {
         /** True if the job could not be read: it is tried again. */
         private boolean isUnread;
 
+        private final RestartTimes restart = new RestartTimes();
         private long sinceNs;
+        /** The last time at which no node of the present step was lost. */
+        private long allThereNs;
+
         private final Deque<Waiting> waiting = new ArrayDeque<>();
 
         private Entry(JobState state, int version, long sinceNs) {
             this.state = state;
             this.version = version;
             this.sinceNs = sinceNs;
+            this.allThereNs = sinceNs;
         }
     }
 
@@ -132,7 +140,7 @@ public final class JobTable {
     private final Map<RoundOutcome, Long> outcomes = new ConcurrentHashMap<>();
     private final RegularCheckpoints regular;
     private final SetCopies copies;
-    private Set<JobName> recovering = Set.of();
+    private Set<JobName> recovering = new HashSet<>();
     private volatile int standing;
     private JobRecords store;
 
@@ -539,7 +547,10 @@ public final class JobTable {
                 break;
             }
             if ((show.job() == null || show.job().equals(name)) && (show.uid() == null || show.uid() == name.uid())) {
-                JobView view = JobView.of(state, regular.view(job.getKey(), state, surroundings.nowNs()));
+                JobView view = JobView.of(
+                        state,
+                        regular.view(job.getKey(), state, surroundings.nowNs()),
+                        job.getValue().restart.view());
                 page.add(job.getKey(), recovering.contains(name) ? view.recovering() : view);
             }
         }
@@ -644,7 +655,7 @@ public final class JobTable {
 
     /** Notes the jobs whose recovery is ordered again, now or later. */
     public void recovering(Set<JobName> all) {
-        recovering = Set.copyOf(all);
+        recovering = new HashSet<>(all);
     }
 
     /**
@@ -736,7 +747,10 @@ public final class JobTable {
                     .filter(host -> isCheckpoint ? !surroundings.isUp(host) : !surroundings.hasTarget(host))
                     .sorted()
                     .findFirst();
-            if (lost.isPresent()) {
+            if (lost.isEmpty()) {
+                entry.allThereNs = nowNs;
+            }
+            if (lost.isPresent() && (isCheckpoint || nowNs - entry.allThereNs > NEW_SESSION.toNanos())) {
                 String service = isCheckpoint ? "source" : "target";
                 offer(
                         job.getKey(),
@@ -950,11 +964,17 @@ public final class JobTable {
                 || next.record().isGo() != entry.state.record().isGo();
         logChange(entry.state.record(), next.record());
         regular.changed(key, entry.state, next, surroundings.nowNs());
+        entry.restart.changed(entry.state, next, surroundings.nowNs(), System.currentTimeMillis());
         entry.version += change.record().isPresent() ? 1 : 0;
         entry.state = next;
         entry.isWriting = false;
         if (isNewStep) {
             entry.sinceNs = surroundings.nowNs();
+            entry.allThereNs = entry.sinceNs;
+        }
+        if (isNewStep && hasFailed(next.record())) {
+            // Until the next tick it is unknown whether it is ordered again.
+            recovering.add(next.record().name());
         }
         cause.answer().accept(Answer.OK);
         if (isNewStep && next.record().phase() == JobPhase.RUNNING) {

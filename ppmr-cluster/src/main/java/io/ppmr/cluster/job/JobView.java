@@ -46,9 +46,49 @@ public record JobView(
      * @param outcome its outcome
      * @param reason its cause; empty if it was successful
      * @param waitsFor the nodes that the present checkpoint, restart or recovery waits for; empty if none is under way
+     * @param restart nodes and times of the last restart or recovery
      */
     @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
-    public record LastView(String kind, long number, String outcome, String reason, Set<String> waitsFor) {}
+    public record LastView(
+            String kind, long number, String outcome, String reason, Set<String> waitsFor, RestartView restart) {}
+
+    /**
+     * The nodes and the times of a restart or recovery, as the controller knows them that has carried it out.
+     *
+     * @param number its number; 0 if this controller has carried out none
+     * @param set the set
+     * @param lostWorkS the age of the set when it began, in seconds
+     * @param lost the nodes that were off, with pods of the job
+     * @param spares the nodes that had no pods of the job before
+     * @param endMs how long pods of living nodes took to end
+     * @param restoreMs how long all pods took until they were restored and held
+     * @param releaseMs how long all nodes took to let them run
+     */
+    @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
+    public record RestartView(
+            long number,
+            String set,
+            long lostWorkS,
+            List<String> lost,
+            List<String> spares,
+            long endMs,
+            long restoreMs,
+            long releaseMs) {
+        /** None is known. */
+        static final RestartView NONE = new RestartView(0, "", 0, List.of(), List.of(), 0, 0, 0);
+
+        RestartView ended(long ms) {
+            return new RestartView(number, set, lostWorkS, lost, spares, ms, 0, 0);
+        }
+
+        RestartView restored(long ms) {
+            return new RestartView(number, set, lostWorkS, lost, spares, endMs, ms, 0);
+        }
+
+        RestartView released(long ms) {
+            return new RestartView(number, set, lostWorkS, lost, spares, endMs, restoreMs, ms);
+        }
+    }
 
     /**
      * A set.
@@ -132,7 +172,7 @@ public record JobView(
         return waited;
     }
 
-    static JobView of(JobState state, ScheduleView schedule) {
+    static JobView of(JobState state, ScheduleView schedule, RestartView restart) {
         JobRecord record = state.record();
         Map<String, Set<String>> places = new TreeMap<>();
         state.places().forEach((host, pods) -> places.put(host, new TreeSet<>(pods)));
@@ -153,7 +193,8 @@ public record JobView(
                         last.number(),
                         last.outcome().word(),
                         last.reason(),
-                        waitsFor(state)),
+                        waitsFor(state),
+                        restart),
                 moves,
                 state.sets().stream()
                         .map(set -> new SetView(

@@ -10,10 +10,12 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.api.ACLProvider;
+import org.apache.curator.framework.api.transaction.CuratorOp;
 import org.apache.curator.framework.recipes.cache.ChildData;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
@@ -310,28 +312,62 @@ public final class ControllerStore implements AutoCloseable {
         }
     }
 
-    /** Writes the record of a node, without waiting for it. A failure is in the log. */
+    /**
+     * Writes the record of a node, without waiting for it, if this controller is still in the election. One that was
+     * frozen is not: another one may have written that the node is off. A failure is in the log.
+     */
     public void writeNode(String host, byte[] record) {
         String path = ClusterPaths.NODES + "/" + host;
+        writeNode(host, () -> client.transactionOp().setData().forPath(path, record), code -> {
+            if (code == KeeperException.Code.NONODE) {
+                createNode(host, record);
+            } else {
+                notWritten(host, code.toString());
+            }
+        });
+    }
+
+    private void createNode(String host, byte[] record) {
+        String path = ClusterPaths.NODES + "/" + host;
+        writeNode(
+                host,
+                () -> client.transactionOp()
+                        .create()
+                        .withMode(CreateMode.PERSISTENT)
+                        .withACL(rights(false))
+                        .forPath(path, record),
+                code -> notWritten(host, code.toString()));
+    }
+
+    /** An operation on a node's record. */
+    @FunctionalInterface
+    private interface NodeOperation {
+        CuratorOp of() throws Exception;
+    }
+
+    private void writeNode(String host, NodeOperation operation, Consumer<KeeperException.Code> failed) {
+        String candidate = latch.getOurPath();
+        if (candidate == null) {
+            notWritten(host, "this controller is not in the election");
+            return;
+        }
         try {
-            client.create()
-                    .orSetData()
-                    .withMode(CreateMode.PERSISTENT)
-                    .withACL(rights(false))
+            client.transaction()
                     .inBackground((unused, event) -> {
-                        if (event.getResultCode() != KeeperException.Code.OK.intValue()) {
-                            LOG.info(
-                                    "the record of node {} was not written: {}",
-                                    host,
-                                    KeeperException.Code.get(event.getResultCode()));
-                            listener.notWritten(host);
+                        KeeperException.Code code = KeeperException.Code.get(event.getResultCode());
+                        if (code != KeeperException.Code.OK) {
+                            failed.accept(code);
                         }
                     })
-                    .forPath(path, record);
+                    .forOperations(client.transactionOp().check().forPath(candidate), operation.of());
         } catch (Exception e) {
-            LOG.info("the record of node {} was not written: {}", host, e.getMessage());
-            listener.notWritten(host);
+            notWritten(host, e.getMessage());
         }
+    }
+
+    private void notWritten(String host, String reason) {
+        LOG.info("the record of node {} was not written: {}", host, reason);
+        listener.notWritten(host);
     }
 
     /**

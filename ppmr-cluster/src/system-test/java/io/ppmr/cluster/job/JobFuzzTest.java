@@ -113,7 +113,8 @@ class JobFuzzTest {
         JobView view = JobView.of(
                 new JobState(
                         RECORDS.get(2), Map.of("n1", Set.of("p1")), Map.of(), List.of(SET), JobState.RoundReports.NONE),
-                SCHEDULE);
+                SCHEDULE,
+                JobView.RestartView.NONE);
         return fuzz(
                 FuzzPlan.JOB_ANSWERS,
                 Stream.of(
@@ -138,13 +139,17 @@ class JobFuzzTest {
         for (OpenMove move : record.moves()) {
             sum += move.id().length() + move.from().length();
         }
-        sum += JobView.of(JobState.of(record), SCHEDULE).hashCode() + record.encode().length;
+        sum += JobView.of(JobState.of(record), SCHEDULE, JobView.RestartView.NONE)
+                        .hashCode()
+                + record.encode().length;
     }
 
     private void readSet(byte[] input) throws IOException {
         JobSet set = required(JobSet.decode(input));
         JobState state = JobState.of(RUNNING).withSets(List.of(set, SET));
-        sum += JobView.of(state, SCHEDULE).hashCode() + set.encode().length + (set.isOf(Map.of("p1", "d")) ? 1 : 0);
+        sum += JobView.of(state, SCHEDULE, JobView.RestartView.NONE).hashCode()
+                + set.encode().length
+                + (set.isOf(Map.of("p1", "d")) ? 1 : 0);
     }
 
     private void readAnswer(byte[] input) throws IOException {
