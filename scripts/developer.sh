@@ -138,7 +138,8 @@ TEXT
     package)
         cat <<'TEXT'
 Usage: ./ppmr package
-Builds, and makes the packages for Debian and for distributions with rpm.
+Builds, and makes the packages for Debian and for distributions with rpm: ppmr, and
+ppmr-demo, which has what ppmr demo needs.
 It installs the build tools if they are missing, and prints the files that it made.
 
 Examples:
@@ -175,8 +176,8 @@ TEXT
     exit 0
 }
 
-# make_packages: both packages of this commit. SOURCE_DATE_EPOCH goes before the commit's time. The natives of the build have
-# to be there, RDMA too: a package without it would be another one.
+# make_packages: the packages of this commit, in both formats. SOURCE_DATE_EPOCH goes before the commit's time. The natives of
+# the build have to be there, RDMA too: a package without it would be another one.
 make_packages() {
     local seconds=${SOURCE_DATE_EPOCH:-} time module modules=()
     require_build_tools
@@ -189,9 +190,9 @@ make_packages() {
     # What an earlier build has left must not come into a package.
     umask 022
     for module in "$PPMR_HOME"/ppmr-*; do
-        # These are not built for a package.
-        case $module in */ppmr-testbed | */ppmr-system-tests) continue ;; esac
-        rm -rf "$module"/target/{classes,lib,maven-status,native} "$module"/target/*.jar
+        # They are not built for a package.
+        case $module in */ppmr-system-tests) continue ;; esac
+        rm -rf "$module"/target/{classes,lib,maven-status,native,native-test} "$module"/target/*.jar
         modules+=("$module/target/classes")
     done
     rm -rf "${PPMR_HOME:?}/ppmr-product/target/jars" "$PPMR_HOME"/ppmr-product/target/*.deb "$PPMR_HOME"/ppmr-product/target/*.rpm

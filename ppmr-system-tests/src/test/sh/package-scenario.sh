@@ -1,12 +1,12 @@
 #!/bin/bash
-# Installs, upgrades, downgrades, removes and purges the package for Debian, by dpkg, in an overlay of this machine's own
-# root, in namespaces. There is no systemd in it. It ends with status 0 when everything was as it must be. With "short" it
+# Installs, upgrades, downgrades, removes and purges the packages for Debian, by dpkg, in an overlay of this machine's own
+# root, in namespaces, and shows the demo's first act. There is no systemd in it. It ends with status 0 when everything was as it must be. With "short" it
 # leaves out what takes longest: downgrades, other journals, and a removal without Java.
 #
-#   unshare --mount --net --pid --fork --kill-child --propagation private package-scenario.sh DEB FOLDER-WITH-AN-OPEN-JOURNAL [short]
+#   unshare --mount --net --pid --fork --kill-child --propagation private package-scenario.sh DEB DEMO-DEB FOLDER-WITH-AN-OPEN-JOURNAL [short]
 set -euo pipefail
 
-if [ "${4:-}" != inside ]; then
+if [ "${5:-}" != inside ]; then
     mount -t tmpfs -o size=2g,mode=755 package-test /mnt
     mkdir /mnt/upper /mnt/work /mnt/root
     mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root
@@ -16,11 +16,16 @@ if [ "${4:-}" != inside ]; then
     mount -t tmpfs package-test /mnt/root/run
     mkdir /mnt/root/scenario
     cp "$1" /mnt/root/scenario/new.deb
-    cp -r "$2" /mnt/root/scenario/open-journal
+    cp "$2" /mnt/root/scenario/demo.deb
+    cp -r "$3" /mnt/root/scenario/open-journal
     cp "$0" /mnt/root/scenario/run
     cp "${0%/*}/package-older.sh" /mnt/root/scenario/older
+    # The demo enters namespaces by their roots, so the overlay must be the root and no directory that stands for one.
+    cd /mnt/root
+    mkdir /mnt/root/machine
+    pivot_root . machine
     exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-        chroot /mnt/root /bin/bash /scenario/run - - "${3:-long}" inside
+        chroot . /bin/bash -ec 'umount -l /machine; rmdir /machine; exec /bin/bash /scenario/run - - - "$0" inside' "${4:-long}"
 fi
 
 cd /scenario
@@ -39,7 +44,7 @@ refused() {
     case $said in *"$words"*) ;; *) wrong "no '$words' in what $* printed" ;; esac
 }
 
-part=$3
+part=$4
 new=$(dpkg-deb -f new.deb Version)
 old=0.0.9
 [ -z "$(installed)" ] || wrong "ppmr is installed on this machine"
@@ -141,6 +146,25 @@ if ppmr status --config /etc/ppmr/target.toml | grep "waits"; then wrong "a vers
 [ "$(ls /var/lib/ppmr/running | tr '\n' ' ')" = "$new lock " ] || wrong "copies: $(ls /var/lib/ppmr/running)"
 kill "$service"
 wait "$service" || true
+
+step "the demo, which has a package of its own"
+refused "ppmr-demo of version $new" ppmr demo
+refused "ppmr-demo_${new}_amd64.deb" ppmr demo --help
+dpkg -i demo.deb
+ppmr help >help.txt
+grep -q "^  demo " help.txt || wrong "help does not list the demo: $(cat help.txt)"
+ppmr help demo >demo-help.txt
+grep -q -- "--checkpointer" demo-help.txt || wrong "the demo's help: $(cat demo-help.txt)"
+ppmr demo --checkpointer blcr --processes 2 --size 16m --json demo.json | tee demo.txt
+[ "$(grep -c "continued from where it was, the original is gone; result equals that of an undisturbed run" demo.txt)" -eq 2 ] ||
+    wrong "the demo's results"
+grep -q '"outcome" : "committed"' demo.json || wrong "the demo's file"
+left=$(find /var/lib/ppmr -maxdepth 1 -name 'ppmr-testbed-*')
+[ -z "$left" ] || wrong "the demo left $left"
+refused "ppmr-demo depends on ppmr" dpkg -r ppmr
+dpkg -P ppmr-demo
+[ ! -e /usr/lib/ppmr-demo ] && [ ! -e /usr/share/doc/ppmr-demo ] || wrong "files of the demo are left"
+refused "ppmr-demo of version $new" ppmr demo
 
 if [ "$part" = long ]; then
 step "downgrade and upgrade while no migration is open"

@@ -2,14 +2,18 @@ package io.ppmr.cli;
 
 import io.ppmr.daemon.config.ServiceConfig;
 import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.daemon.control.ControlStatus;
 import io.ppmr.daemon.history.MigrationHistory;
 import io.ppmr.daemon.part.ServicePart.Side;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.migration.source.JobCheckpoint;
+import io.ppmr.migration.target.Arrival;
 import io.ppmr.migration.target.JobRestarts;
 import io.ppmr.transaction.journal.MappedJournal;
 import java.io.IOException;
 import java.io.PrintWriter;
+import java.net.ConnectException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -29,7 +33,9 @@ import picocli.CommandLine.Spec;
         description = {
             "Shows the migrations of this node that are not over, and the command that ends each.",
             "Also shows pods that a checkpoint, or a restart of a job over several nodes, holds.",
-            "It reads the journals, so no service needs to run. Exit code 4: there is one."
+            "It reads the journals, so no service needs to run.",
+            "It also queries a target that runs: a journal has a migration only when its copies are held.",
+            "Exit code 4: there is one."
         },
         mixinStandardHelpOptions = true)
 final class HeldCommand implements Callable<Integer> {
@@ -48,9 +54,11 @@ final class HeldCommand implements Callable<Integer> {
     public Integer call() throws IOException, ConfigException {
         List<OpenOne> open = new ArrayList<>();
         Set<Path> read = new LinkedHashSet<>();
+        List<String> arriving = new ArrayList<>();
         Optional<Path> named = config.named();
         if (named.isPresent()) {
             collect(ServiceConfig.journalOf(named.get()), named, read, open);
+            addArrivals(named.get(), open, arriving);
         } else {
             Path root = CliContext.of(spec).root();
             InstalledServices installed = new InstalledServices(CliContext.of(spec));
@@ -58,6 +66,7 @@ final class HeldCommand implements Callable<Integer> {
                 if (installed.isConfigured(side)) {
                     Path file = installed.config(side);
                     collect(ServiceConfig.journalOf(file), Optional.of(file), read, open);
+                    addArrivals(file, open, arriving);
                 }
             }
             // A service whose configuration was removed can have left a journal.
@@ -68,11 +77,41 @@ final class HeldCommand implements Callable<Integer> {
         }
         PrintWriter out = spec.commandLine().getOut();
         open.forEach(one -> print(one, out));
-        boolean isPodHeld = printPods(read, out);
-        if (open.isEmpty() && !isPodHeld) {
+        arriving.forEach(out::println);
+        boolean isFree = !printPods(read, out) && open.isEmpty() && arriving.isEmpty();
+        if (isFree) {
             out.println("no migration is open");
         }
-        return (open.isEmpty() && !isPodHeld ? ExitCode.OK : ExitCode.REFUSED).number();
+        return (isFree ? ExitCode.OK : ExitCode.REFUSED).number();
+    }
+
+    /** Adds what arrives at a service that runs, unless its journal has it already. */
+    private static void addArrivals(Path config, List<OpenOne> open, List<String> arriving)
+            throws IOException, ConfigException {
+        Path socket = ServiceConfig.socketOf(config);
+        if (!Files.exists(socket)) {
+            return;
+        }
+        ControlStatus status;
+        try (ControlClient client = new ControlClient(socket)) {
+            status = client.status();
+        } catch (IOException e) {
+            if (e.getCause() instanceof ConnectException) {
+                // Its service was killed. The journal has what it held.
+                return;
+            }
+            throw e;
+        }
+        for (Arrival arrival : status.arrivals() == null ? List.<Arrival>of() : status.arrivals()) {
+            boolean isOver = arrival.step() == Arrival.ArrivalStep.ROLLED_BACK;
+            if (!isOver && open.stream().noneMatch(one -> one.migration().id().equals(arrival.id()))) {
+                String job = arrival.job().isEmpty() ? "" : " of job " + arrival.job();
+                arriving.add("migration " + arrival.id() + job + " arrives at the service of " + config
+                        + "\n  -> let the service end it: ppmr status --config " + config
+                        + "; or end it at its source: ppmr"
+                        + " cancel " + arrival.id());
+            }
+        }
     }
 
     private static void collect(Path folder, Optional<Path> config, Set<Path> read, List<OpenOne> open)

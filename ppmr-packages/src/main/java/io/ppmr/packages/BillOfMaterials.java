@@ -39,14 +39,27 @@ final class BillOfMaterials {
         return new BillOfMaterials(new ObjectMapper().readTree(file.toFile()));
     }
 
+    /** Makes it the empty bill of another package of the same build. */
+    BillOfMaterials withoutComponents(String name, String version) {
+        bill.remove(List.of("serialNumber", "dependencies"));
+        bill.putArray("components");
+        if (bill.path("metadata").path("component") instanceof ObjectNode about) {
+            about.removeAll();
+            about.put("type", "application");
+            about.put("name", name);
+            about.put("version", version);
+        }
+        return this;
+    }
+
     private ArrayNode components() {
         return (ArrayNode) bill.get("components");
     }
 
-    /** Adds a native program or library of ppmr. */
+    /** Adds a native program, a library or a jar of ppmr. */
     void addNative(Path file, String version) throws IOException {
         ObjectNode component = components().addObject();
-        component.put("type", file.toString().endsWith(".so") ? "library" : "application");
+        component.put("type", file.toString().matches(".*\\.(so|jar)") ? "library" : "application");
         component.put("bom-ref", "native:" + file.getFileName());
         component.put("name", file.getFileName().toString());
         component.put("version", version);

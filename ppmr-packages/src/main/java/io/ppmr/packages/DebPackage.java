@@ -21,20 +21,15 @@ import org.vafer.jdeb.shaded.commons.compress.archivers.tar.TarConstants;
 
 /** Writes the package for Debian, by jdeb. */
 final class DebPackage {
-    /** Debian 12 has a JRE 17, Debian 13 one of 21 and 25: each of them provides this. */
-    private static final String DEPENDS = "default-jre-headless (>= 2:1.17) | java17-runtime-headless, fuse3 | fuse,"
-            + " libc6 (>= 2.17), libfuse2 | libfuse2t64";
-
-    private static final String RECOMMENDS = "crun, ibverbs-providers, iproute2, libibverbs1, librdmacm1, nftables";
-    private static final String SUGGESTS = "systemd, criu (>= 4)";
-
     private static final int FOLDER_BIT = 0040000;
     private static final int FILE_BIT = 0100000;
     private static final int LINK_MODE = 0120777;
 
+    private final PackageKind kind;
     private final PackageFacts facts;
 
-    DebPackage(PackageFacts facts) {
+    DebPackage(PackageKind kind, PackageFacts facts) {
+        this.kind = kind;
         this.facts = facts;
     }
 
@@ -75,11 +70,12 @@ final class DebPackage {
     }
 
     private String control() {
-        return "Package: " + PackageFacts.NAME + "\nVersion: " + facts.version()
+        PackageKind.DebRelations relations = kind.debian();
+        return "Package: " + kind.packageName() + "\nVersion: " + facts.version()
                 + "\nSection: net\nPriority: optional\nArchitecture: amd64\nMaintainer: " + PackageFacts.MAINTAINER
-                + "\nDepends: " + DEPENDS + "\nRecommends: " + RECOMMENDS
-                + "\nSuggests: " + SUGGESTS + "\nDescription: " + PackageFacts.SUMMARY + "\n"
-                + PackageFacts.DESCRIPTION.indent(1);
+                + "\nDepends: " + relations.depends().replace("@VERSION@", facts.version())
+                + "\nRecommends: " + relations.recommends() + "\nSuggests: " + relations.suggests()
+                + "\nDescription: " + kind.summary() + "\n" + kind.description().indent(1);
     }
 
     private void produce(PackageEntry entry, DataConsumer consumer) throws IOException {

@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Stream;
 
-/** The program that the build calls: it writes both packages out of what the build has made. */
+/** The program that the build calls: it writes the packages of both formats out of what the build has made. */
 public final class PackageBuild {
     private static final List<String> STAGES = List.of("preinst", "postinst", "prerm", "postrm");
     private static final int ARGUMENTS = 5;
@@ -39,30 +39,45 @@ public final class PackageBuild {
         clear(made);
         Files.createDirectories(made);
         BillOfMaterials bill = BillOfMaterials.read(built.resolve("bom.json"));
-        try (Stream<Path> natives = Files.list(built.resolve("natives"))) {
-            for (Path program : natives.sorted().toList()) {
-                if (!program.getFileName().toString().startsWith(".")) {
-                    bill.addNative(program, facts.version());
-                }
-            }
+        for (Path program : PackageContents.programs(built.resolve("natives"))) {
+            bill.addNative(program, facts.version());
         }
         bill.addCLibrary(Files.readString(built.resolve("natives/.c-library")).strip());
         bill.write(made.resolve("ppmr.cdx.json"));
         Files.writeString(made.resolve("licences.txt"), bill.licences());
+        BillOfMaterials demo = BillOfMaterials.read(built.resolve("bom.json"))
+                .withoutComponents(PackageKind.DEMO.packageName(), facts.version());
+        for (Path own : List.of(built.resolve("demo/lib"), built.resolve("demo/native"))) {
+            for (Path file : PackageContents.programs(own)) {
+                demo.addNative(file, facts.version());
+            }
+        }
+        demo.write(made.resolve("ppmr-demo.cdx.json"));
         PackageContents contents = new PackageContents(tree, built, facts);
-        Path deb = built.resolve("ppmr_" + facts.version() + "_amd64.deb");
-        Path rpm = built.resolve("ppmr-" + facts.version() + "-1.x86_64.rpm");
-        new DebPackage(facts)
-                .write(
-                        contents.all(PackageFormat.DEB),
-                        scripts(PackageFormat.DEB, facts),
-                        made.resolve("control"),
-                        deb);
-        new RpmPackage(facts).write(contents.all(PackageFormat.RPM), scripts(PackageFormat.RPM, facts), rpm);
+        for (PackageKind kind : PackageKind.ALL) {
+            String name = kind.packageName();
+            Path deb = built.resolve(name + "_" + facts.version() + "_amd64.deb");
+            Path rpm = built.resolve(name + "-" + facts.version() + "-1.x86_64.rpm");
+            new DebPackage(kind, facts)
+                    .write(
+                            contents.all(kind, PackageFormat.DEB),
+                            scripts(kind, PackageFormat.DEB, facts),
+                            made.resolve(name + "-control"),
+                            deb);
+            new RpmPackage(kind, facts)
+                    .write(contents.all(kind, PackageFormat.RPM), scripts(kind, PackageFormat.RPM, facts), rpm);
+        }
     }
 
-    /** The scripts that a package manager calls. They have one text, which begins with its format and its stage. */
-    private static Map<String, String> scripts(PackageFormat format, PackageFacts facts) throws IOException {
+    /**
+     * The scripts that a package manager calls. They have one text, which begins with its format and its stage. The
+     * demo has none: it starts nothing, and keeps nothing.
+     */
+    private static Map<String, String> scripts(PackageKind kind, PackageFormat format, PackageFacts facts)
+            throws IOException {
+        if (kind.equals(PackageKind.DEMO)) {
+            return Map.of();
+        }
         String text;
         try (InputStream in = PackageBuild.class.getResourceAsStream("/io/ppmr/packages/maintainer.sh")) {
             text = new String(in.readAllBytes(), StandardCharsets.UTF_8);

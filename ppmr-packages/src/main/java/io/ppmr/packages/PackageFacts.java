@@ -10,14 +10,7 @@ import java.time.Instant;
  * @param time the time of the commit, which is that of each file
  */
 record PackageFacts(String version, String commit, Instant time) {
-    static final String NAME = "ppmr";
     static final String CHANGES = "CHANGELOG.md beside this file has the changes of each release.";
-    static final String SUMMARY = "pipelined migration of the processes of a failing node";
-    static final String DESCRIPTION = """
-            ppmr moves the processes of a compute node that is about to fail to a spare
-            node. The restart reads the image while the checkpoint is still written.
-            Jobs are checkpointed by CRIU, BLCR or commands of a site, and the data is
-            sent over TCP or RDMA.""";
     /** The project has no address of its own; both formats require one. */
     static final String MAINTAINER = "The ppmr authors <ppmr@localhost>";
 
@@ -26,5 +19,10 @@ record PackageFacts(String version, String commit, Instant time) {
     /** The directory of this version. No file of another version is in it. */
     String tree() {
         return "/usr/lib/ppmr/" + version;
+    }
+
+    /** The directory of this version in the package of the demo. */
+    String demoTree() {
+        return "/usr/lib/ppmr-demo/" + version;
     }
 }

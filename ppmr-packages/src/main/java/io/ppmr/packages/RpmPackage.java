@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import org.eclipse.packager.rpm.FileFlags;
@@ -23,42 +24,43 @@ import org.eclipse.packager.rpm.deps.RpmDependencyFlags;
 final class RpmPackage {
     private static final String RELEASE = "1";
 
-    /** Files by which another package can be had, whatever a distribution calls it. */
-    private static final List<String> REQUIRES =
-            List.of("/bin/bash", "/usr/bin/find", "/usr/bin/flock", "/usr/bin/namei", "libfuse.so.2()(64bit)");
-
-    private static final List<String> RECOMMENDS =
-            List.of("crun", "iproute", "libibverbs.so.1()(64bit)", "librdmacm.so.1()(64bit)", "nftables");
-
+    private final PackageKind kind;
     private final PackageFacts facts;
 
-    RpmPackage(PackageFacts facts) {
+    RpmPackage(PackageKind kind, PackageFacts facts) {
+        this.kind = kind;
         this.facts = facts;
     }
 
-    /** Writes the package, with the scripts by their names: preinst, postinst, prerm and postrm. */
+    /** Writes the package, with the scripts by their names: preinst, postinst, prerm and postrm, or none. */
     void write(List<PackageEntry> entries, Map<String, String> scripts, Path to) throws IOException {
         Files.deleteIfExists(to);
         BuilderOptions options = new BuilderOptions();
         options.setPayloadCoding(PayloadCoding.GZIP);
         try (RpmBuilder builder =
-                new RpmBuilder(PackageFacts.NAME, new RpmVersion(facts.version(), RELEASE), "x86_64", to, options)) {
+                new RpmBuilder(kind.packageName(), new RpmVersion(facts.version(), RELEASE), "x86_64", to, options)) {
             RpmBuilder.PackageInformation about = builder.getInformation();
-            about.setSummary(PackageFacts.SUMMARY.replaceFirst("p", "P"));
-            about.setDescription(PackageFacts.DESCRIPTION);
+            about.setSummary(upper(kind.summary()));
+            about.setDescription(kind.description());
             about.setLicense(PackageFacts.LICENCE);
             about.setPackager(PackageFacts.MAINTAINER);
             about.setVendor("The ppmr authors");
             about.setGroup("System Environment/Daemons");
             about.setBuildHost("localhost");
-            about.setSourcePackage(PackageFacts.NAME + "-" + facts.version() + "-" + RELEASE + ".src.rpm");
-            builder.addRequirement("java-headless", "1:17", RpmDependencyFlags.GREATER, RpmDependencyFlags.EQUAL);
-            REQUIRES.forEach(what -> builder.addRequirement(what, null));
-            RECOMMENDS.forEach(what -> builder.addRecommends(what, null));
-            builder.setPreInstallationScript(scripts.get("preinst"));
-            builder.setPostInstallationScript(scripts.get("postinst"));
-            builder.setPreRemoveScript(scripts.get("prerm"));
-            builder.setPostRemoveScript(scripts.get("postrm"));
+            about.setSourcePackage(kind.packageName() + "-" + facts.version() + "-" + RELEASE + ".src.rpm");
+            if (kind.equals(PackageKind.DEMO)) {
+                builder.addRequirement(PackageKind.PRODUCT.packageName(), facts.version(), RpmDependencyFlags.EQUAL);
+            } else {
+                builder.addRequirement("java-headless", "1:17", RpmDependencyFlags.GREATER, RpmDependencyFlags.EQUAL);
+            }
+            kind.requires().forEach(what -> builder.addRequirement(what, null));
+            kind.recommends().forEach(what -> builder.addRecommends(what, null));
+            if (!scripts.isEmpty()) {
+                builder.setPreInstallationScript(scripts.get("preinst"));
+                builder.setPostInstallationScript(scripts.get("postinst"));
+                builder.setPreRemoveScript(scripts.get("prerm"));
+                builder.setPostRemoveScript(scripts.get("postrm"));
+            }
             int seconds = Math.toIntExact(facts.time().getEpochSecond());
             builder.setHeaderCustomizer(header -> {
                 header.putInt(RpmTag.BUILDTIME, seconds);
@@ -73,6 +75,10 @@ final class RpmPackage {
             }
             builder.build();
         }
+    }
+
+    private static String upper(String summary) {
+        return summary.substring(0, 1).toUpperCase(Locale.ROOT) + summary.substring(1);
     }
 
     private void add(PackageEntry entry, BuilderContext context) throws IOException {

@@ -21,19 +21,30 @@ final class BuiltPackages {
 
     /** Returns the package for Debian. */
     static Path deb() throws IOException {
-        return only(".deb");
+        return only("ppmr_.*[.]deb");
     }
 
     /** Returns the package for distributions with rpm. */
     static Path rpm() throws IOException {
-        return only(".rpm");
+        return only("ppmr-[0-9].*[.]rpm");
     }
 
-    private static Path only(String end) throws IOException {
+    /** Returns the package of the demo for Debian. */
+    static Path demoDeb() throws IOException {
+        return only("ppmr-demo_.*[.]deb");
+    }
+
+    /** Returns the package of the demo for distributions with rpm. */
+    static Path demoRpm() throws IOException {
+        return only("ppmr-demo-[0-9].*[.]rpm");
+    }
+
+    private static Path only(String name) throws IOException {
         try (Stream<Path> files = Files.list(FOLDER)) {
-            List<Path> found =
-                    files.filter(file -> file.toString().endsWith(end)).toList();
-            assertEquals(1, found.size(), "packages " + end + " in " + FOLDER + ": " + found);
+            List<Path> found = files.filter(
+                            file -> file.getFileName().toString().matches(name))
+                    .toList();
+            assertEquals(1, found.size(), "packages " + name + " in " + FOLDER + ": " + found);
             return found.get(0);
         }
     }

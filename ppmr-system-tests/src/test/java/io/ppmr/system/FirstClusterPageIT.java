@@ -51,6 +51,7 @@ class FirstClusterPageIT {
     private static final Pattern COPY = Pattern.compile("scp -p (\\S+) (\\w+):(\\S+)");
     private static final Pattern NUMBER = Pattern.compile("\\d+(?:\\.\\d+)?");
     private static final String LEFT_OUT = "...";
+    private static final int MOST_COMMANDS = 12;
 
     /** Makes what a node has for itself: the user alice, and the directories into which the package is installed. */
     private static final String PREPARE = """
@@ -87,6 +88,17 @@ class FirstClusterPageIT {
         Assumptions.assumeTrue(NodeSystemd.isPossible(), "needs systemd (package systemd; it need not run)");
         hasSystemd = true;
         typePage();
+    }
+
+    /** The page names these in its text. */
+    private void typeWhatThePageNamesBeside() throws Exception {
+        String source = " /etc/ppmr/source.toml";
+        assertEquals(
+                source.strip() + ": a good configuration of a source",
+                type("compute", "ppmr config check" + source).strip());
+        assertTrue(type("compute", "ppmr status --config" + source).startsWith("idle"));
+        assertTrue(type("compute", "ppmr history --config" + source).contains("committed"));
+        type("spare", "pkill -u alice");
     }
 
     /** The page's job has too little memory for that. */
@@ -128,6 +140,7 @@ class FirstClusterPageIT {
             TestNode.connect(nodes.get("compute"), "192.0.2.21", nodes.get("spare"), "192.0.2.22");
             List<Step> steps = steps(Files.readAllLines(PAGE));
             assertFalse(steps.isEmpty(), "commands on the page");
+            assertTrue(steps.size() <= MOST_COMMANDS, () -> steps.size() + " commands on the page");
             for (Step step : steps) {
                 for (String node : step.node().equals("both") ? List.copyOf(nodes.keySet()) : List.of(step.node())) {
                     String printed = type(node, step.command());
@@ -138,6 +151,7 @@ class FirstClusterPageIT {
                                     + String.join("\n", step.shown()));
                 }
             }
+            typeWhatThePageNamesBeside();
             if (hasSystemd) {
                 moveAJobWhosePagesAreStreamed();
             }

@@ -14,8 +14,8 @@ import java.util.TreeMap;
 import javax.tools.ToolProvider;
 
 /**
- * Builds the release before out of this tree: the classes without what this release adds to the protocol and to the
- * journal. They come first in the class path of its services. An edit that does not apply any more fails by name.
+ * Builds the release before out of this tree: the classes without what this release adds to protocol, journal and
+ * configuration. They come first in the class path of its services. An edit that does not apply any more fails by name.
  */
 final class OlderRelease {
     /** An edit of a source file: {@code text} becomes {@code other}. */
@@ -24,6 +24,7 @@ final class OlderRelease {
     private static final String DATA = "ppmr-protocol/src/main/java/io/ppmr/protocol/data/";
     private static final String JOURNAL = "ppmr-transaction/src/main/java/io/ppmr/transaction/journal/";
     private static final String MIGRATION = "ppmr-migration/src/main/java/io/ppmr/migration/";
+    private static final String TRACING = "ppmr-tracing/src/main/java/io/ppmr/tracing/TracingPart.java";
 
     private static final List<SourceEdit> EDITS = List.of(
             new SourceEdit(DATA + "ProtocolVersion.java", "    V9(9,", "    V8(8, \"all\"),\n    V9(9,"),
@@ -43,7 +44,12 @@ final class OlderRelease {
                     MIGRATION + "source/SourceSession.java",
                     "service.note(new TransactionRecord.PeerNode(",
                     "java.util.Objects.requireNonNull(new TransactionRecord.PeerNode("),
-            new SourceEdit(MIGRATION + "target/TargetMigration.java", "service.journal().append(sourceNode);", ""));
+            new SourceEdit(MIGRATION + "target/TargetMigration.java", "service.journal().append(sourceNode);", ""),
+            // The key does not exist, and no other one of its table.
+            new SourceEdit(TRACING, "return List.of(Keys.class);", "return List.of();"),
+            new SourceEdit(TRACING, "ConfigFile.FileSection<Keys> section = file.section(Keys.class);", ""),
+            new SourceEdit(TRACING, "section.values().otlp();", "Optional.empty();"),
+            new SourceEdit(TRACING, "why -> section.bad(OTLP, why)", "why -> {}"));
 
     /** Files without an edit that contain a constant of an edited one. */
     private static final List<String> WITH_CONSTANTS = List.of(JOURNAL + "JournalLayout.java");
@@ -58,6 +64,10 @@ final class OlderRelease {
             texts.put(file, Files.readString(home.resolve(file)));
         }
         for (SourceEdit edit : EDITS) {
+            if (edit.file().equals(TRACING) && !Files.exists(home.resolve(TRACING))) {
+                // The part was left out of this tree.
+                continue;
+            }
             String text = texts.containsKey(edit.file())
                     ? texts.get(edit.file())
                     : Files.readString(home.resolve(edit.file()));

@@ -24,6 +24,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -35,7 +36,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Jobs between services of this release and of the release before, each a process of its own. The release before is
- * built out of this tree: it has a field, a record, and a version of protocol and journal less.
+ * built out of this tree: it has a field, a record, a key, and a version of protocol and journal less.
  */
 @Tag("soak")
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -152,6 +153,19 @@ class OlderReleaseIT {
             String log = pair.service(KillablePair.TARGET).logEnd(20);
             assertTrue(log.contains("is of version '3', and this release reads versions 1 to 2"), log + e);
             assertEquals('3', journalVersion(folder, KillablePair.TARGET));
+        }
+    }
+
+    /** The files of all other tests are those of the release before: they have no new key. */
+    @Test
+    void shouldRefuseANewKeyByNameWhenTheReleaseBeforeReadsTheFile() throws Exception {
+        Assumptions.assumeTrue(
+                Files.exists(Path.of(System.getProperty("ppmr.home"), "ppmr-tracing")), "needs the part with the key");
+        Path folder = folder();
+        try (KillablePair pair = new KillablePair(folder, "[tracing]\notlp = \"http://127.0.0.1:9\"\n")) {
+            Exception e = assertThrows(Exception.class, () -> pair.startIn(older, KillablePair.TARGET));
+            String log = pair.service(KillablePair.TARGET).logEnd(20);
+            assertTrue(log.contains("tracing: there is no such key"), log + e);
         }
     }
 

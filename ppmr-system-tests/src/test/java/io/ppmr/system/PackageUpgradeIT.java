@@ -19,16 +19,20 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * An upgrade of the package on one of two nodes, each with a systemd, a {@code /usr} and a {@code /var} of its own.
@@ -55,31 +59,35 @@ class PackageUpgradeIT {
             done
             """;
 
-    /** CRIU, which ends a restore only when it may. */
+    /** CRIU, which ends a dump or a restore only when it may, with the status that the mark contains, if one does. */
     private static final String WAITING_CRIU = """
             #!/bin/sh
             PATH=/usr/bin:/bin
-            await() {
-                : >"%1$s/$1.begun"
-                n=0
-                while [ ! -e "%1$s/$1.go" ]; do
-                    n=$((n + 1))
-                    [ "$n" -lt 6000 ] || exit 1
-                    sleep 0.1
-                done
-            }
             for word; do
                 case $word in
-                restore)
+                dump | restore)
+                    [ -e "%1$s/$word.waits" ] || continue
                     %2$s "$@"
                     status=$?
-                    await restore
-                    exit $status
+                    : >"%1$s/$word.begun"
+                    n=0
+                    while [ ! -e "%1$s/$word.go" ]; do
+                        n=$((n + 1))
+                        [ "$n" -lt 6000 ] || exit 1
+                        sleep 0.1
+                    done
+                    read -r other <"%1$s/$word.go" || other=$status
+                    exit "$other"
                     ;;
                 esac
             done
             exec %2$s "$@"
             """;
+
+    /** Has each JVM of a node write down the classes that it loads, and where they are from. */
+    private static final String CLASS_LOG = "JAVA_TOOL_OPTIONS=-Xlog:class+load:file=/var/lib/ppmr/classes-%%p.log\\n";
+
+    private static final Pattern LOADED = Pattern.compile(" (io\\.ppmr\\.\\S+) source: (?:file|jrt):(\\S+)");
 
     private static final String TOOL = """
             key_file = "/etc/ppmr/key"
@@ -142,11 +150,12 @@ class PackageUpgradeIT {
                 stall_limit = "10m"
                 unknown_users = true
                 """ + TOOL + CRIU + "trusted_users = [20001]\n");
-        configure(
-                compute,
-                "source",
-                "mount = \"/run/ppmr/source\"\n" + TOOL + "[target]\naddress = \"192.0.2.22:7411\"\n" + CRIU
-                        + job.toml("solver", "criu"));
+        configure(compute, "source", "mount = \"/run/ppmr/source\"\n" + TOOL + """
+                        [migration]
+                        min_rate = "0"
+                        [target]
+                        address = "192.0.2.22:7411"
+                        """ + CRIU + job.toml("solver", "criu"));
         job.start(compute, new NativePrograms(bin).launch(), PASSES, PACE_MS, 2);
     }
 
@@ -170,6 +179,7 @@ class PackageUpgradeIT {
         Files.writeString(script, WAITING_CRIU.formatted(marks, real));
         Files.setPosixFilePermissions(script, PosixFilePermissions.fromString("rwxr-xr-x"));
         type(node, "cp " + script + " /usr/local/sbin/ && dpkg -i " + oldDeb);
+        type(node, "printf '" + CLASS_LOG + "' >/etc/ppmr/environment");
         return node;
     }
 
@@ -257,23 +267,48 @@ class PackageUpgradeIT {
     private static void restart(TestNode node, String role, String version) throws Exception {
         type(node, "systemctl restart ppmr-" + role);
         assertEquals(version, runningVersion(node, role));
-        assertEquals(
-                version + " lock",
-                type(node, "ls -x /var/lib/ppmr/running").strip().replaceAll("\\s+", " "));
+    }
+
+    /** Returns the versions of which a node has a copy. */
+    private static List<String> copies(TestNode node) throws Exception {
+        return type(node, "ls /var/lib/ppmr/running 2>/dev/null || true")
+                .lines()
+                .filter(name -> !name.equals("lock"))
+                .toList();
+    }
+
+    /**
+     * Removes the package, and requires that nothing of it is left but what purge removes.
+     *
+     * @param used the versions whose copies a restored job's helper still runs out of
+     */
+    private static void remove(TestNode node, List<String> used) throws Exception {
+        type(node, "dpkg -r ppmr");
+        assertEquals("", type(node, "ls -d /usr/lib/ppmr /usr/bin/ppmr /run/ppmr 2>/dev/null || true"));
+        assertEquals(used, copies(node));
+        assertEquals("", type(node, "systemctl list-units --all --plain --no-legend 'ppmr-source*' 'ppmr-target*'"));
+        assertEquals("", type(node, "grep ' /run/ppmr' /proc/self/mounts || true"));
     }
 
     // ---- the job ---------------------------------------------------------------------------------------------------
 
-    private void migrate() throws Exception {
+    /** Moves the job until CRIU has carried out a command. The command does not end yet. */
+    private void migrateUntil(String command) throws Exception {
+        Files.createFile(marks.resolve(command + ".waits"));
+        job.markBefore();
         type(compute, "systemctl kill --kill-who=main --signal=USR2 ppmr-source");
+        Conditions.until(LIMIT, command + " was made", () -> Files.exists(marks.resolve(command + ".begun")));
     }
 
-    private void await(String mark) throws Exception {
-        Conditions.until(LIMIT, mark + " begins", () -> Files.exists(marks.resolve(mark + ".begun")));
-    }
-
-    private void allow(String mark) throws Exception {
-        Files.createFile(marks.resolve(mark + ".go"));
+    /**
+     * Lets CRIU's command end.
+     *
+     * @param status its exit status and a line's end, or empty for its own
+     */
+    private void allow(String command, String status) throws Exception {
+        Path mark = marks.resolve(command + ".go.part");
+        Files.writeString(mark, status);
+        Files.move(mark, marks.resolve(command + ".go"));
     }
 
     private static boolean isOpen(TestNode node) throws Exception {
@@ -297,11 +332,10 @@ class PackageUpgradeIT {
 
     @Test
     void shouldKeepTheCopiesHeldWhenTheSpareNodeIsUpgradedWhileTheyAreInDoubt() throws Exception {
-        migrate();
-        await("restore");
+        migrateUntil("restore");
         // The vote of the target does not arrive.
         compute.cable(false);
-        allow("restore");
+        allow("restore", "");
         Conditions.until(LIMIT, "the copies are held", () -> type(spare, "ppmr status --config /etc/ppmr/target.toml")
                 .contains("held here: ranks [0]"));
         List<Integer> held = pids(spare);
@@ -321,9 +355,82 @@ class PackageUpgradeIT {
         requireWords(history(compute, "source"), "rolled back");
         Conditions.until(LIMIT, "no copy is left", () -> pids(spare).isEmpty());
         restart(spare, "target", newVersion);
+        assertEquals(List.of(newVersion), copies(spare));
         job.startExpectations();
         Files.createFile(jobMayEnd);
         ComputingJob.ProcessOutcome outcome = job.finish(LIMIT).get(0);
         assertTrue(outcome.resultOk(), "the job on its first node has a wrong result");
+    }
+
+    /** Returns the classes of ppmr that a service has loaded, in their order, each with its jar. */
+    private static List<String> loaded(TestNode node, String role) throws Exception {
+        String pid = mainPid(node, role);
+        return LOADED.matcher(type(node, "cat /var/lib/ppmr/classes-" + pid + ".log"))
+                .results()
+                .map(line -> line.group(1) + " " + line.group(2))
+                .toList();
+    }
+
+    /** The image is being written, and nothing is decided: with its end the job moves, or it stays where it is. */
+    @ParameterizedTest
+    @ValueSource(strings = {"committed", "rolled back"})
+    void shouldEndTheMigrationInTheOldVersionWhenBothNodesAreUpgradedWhileTheImageIsWritten(String outcome)
+            throws Exception {
+        boolean isCommitted = outcome.equals("committed");
+        migrateUntil("dump");
+        int loadedBefore = loaded(spare, "target").size();
+        upgradeUnder(compute, "source");
+        upgradeUnder(spare, "target");
+        requireRefused(spare, "dpkg -r ppmr", "arrives at the service of", "it is not removed");
+        requireRefused(compute, "dpkg -r ppmr", "ppmr resolve ", "it is not removed");
+        allow("dump", isCommitted ? "" : "1\n");
+        for (TestNode node : List.of(compute, spare)) {
+            Conditions.until(LIMIT, "it is over on " + node.name(), () -> !isOpen(node));
+        }
+        requireWords(history(compute, "source"), outcome);
+        requireWaiting(compute, "source");
+        requireWaiting(spare, "target");
+        List<String> loaded = loaded(spare, "target");
+        List<String> later = loaded.subList(loadedBefore, loaded.size());
+        assertFalse(later.isEmpty(), "no class was used for the first time after the upgrade");
+        for (String one : later) {
+            assertTrue(one.contains(" /var/lib/ppmr/running/" + OLD + "/lib/"), one);
+        }
+        if (isCommitted) {
+            job.markMoved(spare, Map.of(0, pids(spare)));
+        }
+        restart(compute, "source", newVersion);
+        restart(spare, "target", newVersion);
+        assertEquals(List.of(newVersion), copies(compute));
+        // A restored job has a helper of the version that restored it.
+        List<String> used = isCommitted ? List.of(OLD) : List.of();
+        assertEquals(Stream.concat(used.stream(), Stream.of(newVersion)).toList(), copies(spare));
+        // Without the package the job continues, wherever it is.
+        remove(compute, List.of());
+        remove(spare, used);
+        job.startExpectations();
+        Files.createFile(jobMayEnd);
+        ComputingJob.ProcessOutcome result = job.finish(LIMIT).get(0);
+        assertTrue(result.resultOk(), "the job has a wrong result");
+        assertEquals(isCommitted, result.continued(), "the job continued on the spare node");
+    }
+
+    @Test
+    void shouldRestartAServiceInTheNewVersionWhenItIsIdle() throws Exception {
+        String pid = mainPid(spare, "target");
+        type(spare, "dpkg -i " + newDeb);
+        assertTrue(isInstalled(spare, newVersion));
+        assertNotEquals(pid, mainPid(spare, "target"), "the service was not restarted");
+        assertEquals(newVersion, runningVersion(spare, "target"));
+        // The old version's source moves the job to the new version's target.
+        migrateUntil("dump");
+        allow("dump", "");
+        Conditions.until(LIMIT, "the job was moved", () -> !isOpen(compute) && !isOpen(spare));
+        requireWords(history(compute, "source"), "committed");
+        job.markMoved(spare, Map.of(0, pids(spare)));
+        job.startExpectations();
+        Files.createFile(jobMayEnd);
+        ComputingJob.ProcessOutcome result = job.finish(LIMIT).get(0);
+        assertTrue(result.resultOk() && result.continued(), result.toString());
     }
 }

@@ -65,12 +65,16 @@ class PackagesIT {
     }
 
     private static Map<String, Packed> deb() throws IOException, InterruptedException {
-        return packed(run("dpkg-deb", "-c", BuiltPackages.deb().toString()), DEB_LINE, 3);
+        return deb(BuiltPackages.deb());
     }
 
-    private static Map<String, Packed> rpm() throws IOException, InterruptedException {
+    private static Map<String, Packed> deb(Path file) throws IOException, InterruptedException {
+        return packed(run("dpkg-deb", "-c", file.toString()), DEB_LINE, 3);
+    }
+
+    private static Map<String, Packed> rpm(Path file) throws IOException, InterruptedException {
         String format = "[%{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME} %{FILENAMES} %{FILELINKTOS}\n]";
-        return packed(run("rpm", "-qp", "--qf", format, BuiltPackages.rpm().toString()), RPM_LINE, 3);
+        return packed(run("rpm", "-qp", "--qf", format, file.toString()), RPM_LINE, 3);
     }
 
     private static Map<String, Packed> packed(String listing, Pattern pattern, int pathGroup) {
@@ -106,13 +110,45 @@ class PackagesIT {
     void shouldHoldTheSameFilesInBothFormatsWhenBuilt() throws Exception {
         Map<String, Packed> deb = new TreeMap<>();
         deb().forEach((path, one) -> deb.put(path.replace("zsh/vendor-completions", "zsh/site-functions"), one));
-        Map<String, Packed> rpm = rpm();
+        requireSame("ppmr", deb, rpm(BuiltPackages.rpm()));
+        requireSame("ppmr-demo", deb(BuiltPackages.demoDeb()), rpm(BuiltPackages.demoRpm()));
+    }
+
+    private static void requireSame(String name, Map<String, Packed> deb, Map<String, Packed> rpm) {
         Set<String> onlyDeb = new TreeSet<>(deb.keySet());
         onlyDeb.removeAll(rpm.keySet());
         // Directories of others are in the one format alone, and so is what Debian's own tools read.
         onlyDeb.removeIf(path -> deb.get(path).mode().startsWith("d"));
-        assertEquals(Set.of("/usr/share/doc/ppmr/changelog.gz", "/usr/share/lintian/overrides/ppmr"), onlyDeb);
+        assertEquals(
+                Set.of("/usr/share/doc/" + name + "/changelog.gz", "/usr/share/lintian/overrides/" + name), onlyDeb);
         rpm.forEach((path, one) -> assertEquals(one, deb.get(path), path));
+    }
+
+    @Test
+    void shouldHoldTheJobsOfTheDemoInAPackageOfTheSameVersionWhenBuilt() throws Exception {
+        Map<String, Packed> files = deb(BuiltPackages.demoDeb());
+        String tree = "/usr/lib/ppmr-demo/" + version(deb());
+        Map<String, String> expected = new TreeMap<>(Map.of(
+                tree + "/lib/ppmr-testbed.jar", "-rw-r--r--",
+                tree + "/native/old-kernel-proc.so", "-rw-r--r--",
+                tree + "/sources/mpi-ring.c", "-rw-r--r--"));
+        for (String job : List.of("cr_checkpoint", "cr_restart", "old-kernel", "plain-job", "selfckpt-job")) {
+            expected.put(tree + "/native/" + job, "-rwxr-xr-x");
+        }
+        Map<String, String> found = new TreeMap<>();
+        files.forEach((path, one) -> {
+            assertEquals("root/root", one.owner(), path);
+            if (path.startsWith(tree) && !one.mode().startsWith("d")) {
+                found.put(path, one.mode());
+            }
+        });
+        assertEquals(expected, found);
+        String same = "ppmr (= " + version(deb()) + "), ";
+        String depends = run("dpkg-deb", "-f", BuiltPackages.demoDeb().toString(), "Depends");
+        assertTrue(depends.startsWith(same), depends);
+        String requires =
+                run("rpm", "-qp", "--requires", BuiltPackages.demoRpm().toString());
+        assertTrue(requires.contains("ppmr = " + version(deb()) + "\n"), requires);
     }
 
     @Test
@@ -294,13 +330,13 @@ class PackagesIT {
 
     @Test
     void shouldRefuseWhatEndsAJobAndLeaveNothingWhenDpkgInstallsUpgradesAndRemoves() throws Exception {
-        scenario("package-scenario.sh", BuiltPackages.deb(), openJournal(), Path.of("short"));
+        scenario("package-scenario.sh", BuiltPackages.deb(), BuiltPackages.demoDeb(), openJournal(), Path.of("short"));
     }
 
     @Tag("soak")
     @Test
     void shouldRefuseADowngradeThatCouldNotReadAJournalAndARemovalWithoutJava() throws Exception {
-        scenario("package-scenario.sh", BuiltPackages.deb(), openJournal());
+        scenario("package-scenario.sh", BuiltPackages.deb(), BuiltPackages.demoDeb(), openJournal());
     }
 
     @Test
@@ -341,7 +377,7 @@ class PackagesIT {
     private Path olderRpm() throws IOException, InterruptedException {
         String old = "0.0.9";
         Path built = Files.createDirectory(folder.resolve("built"));
-        for (String part : List.of("jars", "natives", "pages", "bom.json")) {
+        for (String part : List.of("jars", "natives", "pages", "demo", "bom.json")) {
             run("cp", "-a", BuiltPackages.folder().resolve(part).toString(), built.toString());
         }
         String end = "-" + version(deb()) + ".jar";
@@ -365,7 +401,7 @@ class PackagesIT {
         return built.resolve("ppmr-" + old + "-1.x86_64.rpm");
     }
 
-    /** Installs the package in a bare root of Debian, in which there is neither Java nor FUSE. */
+    /** Installs the packages in a bare root of Debian, in which there is neither Java nor FUSE, and runs the demo. */
     @Tag("soak")
     @Timeout(value = 1800, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     @ParameterizedTest
@@ -382,6 +418,7 @@ class PackagesIT {
                                 .toString(),
                         suite,
                         BuiltPackages.deb().toString(),
+                        BuiltPackages.demoDeb().toString(),
                         folder.resolve("root").toString()))
                 .run(ROOT_LIMIT);
         Assumptions.assumeTrue(result.exitCode() != NO_ROOT, result.output());
@@ -396,13 +433,19 @@ class PackagesIT {
         Assumptions.assumeTrue(
                 Files.exists(Path.of("/usr/bin/lintian")) && Files.exists(Path.of("/usr/bin/rpmlint")),
                 "needs lintian and rpmlint");
-        assertEquals("", run("lintian", "--allow-root", BuiltPackages.deb().toString()));
-        String checked = run(
-                "rpmlint",
-                "-r",
-                HOME.resolve("ppmr-product/src/main/rpmlint/ppmr.rpmlintrc").toString(),
-                BuiltPackages.rpm().toString());
-        assertTrue(checked.contains("0 errors, 0 warnings"), checked);
+        for (Path deb : List.of(BuiltPackages.deb(), BuiltPackages.demoDeb())) {
+            assertEquals("", run("lintian", "--allow-root", deb.toString()));
+        }
+        for (Map.Entry<String, Path> rpm : Map.of("ppmr", BuiltPackages.rpm(), "ppmr-demo", BuiltPackages.demoRpm())
+                .entrySet()) {
+            String arguments = "ppmr-product/src/main/rpmlint/" + rpm.getKey() + ".rpmlintrc";
+            String checked = run(
+                    "rpmlint",
+                    "-r",
+                    HOME.resolve(arguments).toString(),
+                    rpm.getValue().toString());
+            assertTrue(checked.contains("0 errors, 0 warnings"), checked);
+        }
     }
 
     // ---- two builds ------------------------------------------------------------------------------------------------

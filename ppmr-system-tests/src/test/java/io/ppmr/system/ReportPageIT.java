@@ -7,10 +7,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import io.ppmr.cli.Main;
+import io.ppmr.linux.Command;
 import io.ppmr.migration.samples.MigrationSamples;
 import io.ppmr.migration.samples.SampleCurve;
 import io.ppmr.migration.samples.SampleStore;
 import io.ppmr.migration.samples.SampledValue;
+import io.ppmr.testbed.Patience;
 import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.PlannedRank;
@@ -22,6 +24,7 @@ import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -29,6 +32,7 @@ import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -101,7 +105,7 @@ class ReportPageIT {
                         .toList());
     }
 
-    private Map<String, Path> pages() throws IOException {
+    private Map<String, Path> pages() throws IOException, InterruptedException {
         try (MappedJournal journal = MappedJournal.open(directory.resolve(MappedJournal.FILE_NAME))) {
             migration(
                     journal,
@@ -151,7 +155,32 @@ class ReportPageIT {
             assertTrue(Files.size(page) <= 1_500_000, id + ": " + Files.size(page));
             pages.put(id, page);
         }
+        pages.put("benchmarks", benchmarks());
         return pages;
+    }
+
+    /** Has the benchmarks' own program draw the results of the pages. No class here depends on it. */
+    private Path benchmarks() throws IOException, InterruptedException {
+        Path home = Path.of(System.getProperty("ppmr.home"));
+        Path classes = home.resolve("bench/target/classes");
+        assertTrue(Files.isDirectory(classes), classes + " is missing: build the module bench before this one");
+        Path page = directory.resolve("benchmarks.html");
+        List<String> words = new ArrayList<>(List.of(
+                System.getProperty("java.home") + "/bin/java",
+                "-cp",
+                classes + ":" + System.getProperty("java.class.path"),
+                "io.ppmr.bench.Bench",
+                "report",
+                "-o",
+                page.toString()));
+        try (Stream<Path> results = Files.list(home.resolve("docs/results"))) {
+            results.map(Path::toString)
+                    .filter(file -> file.endsWith(".json"))
+                    .sorted()
+                    .forEach(words::add);
+        }
+        Command.of(words).run(Patience.of(Duration.ofMinutes(2))).requireOutput();
+        return page;
     }
 
     private static String axe() throws IOException {

@@ -61,7 +61,18 @@ public final class ServiceProcess implements AutoCloseable {
     /** Starts a service in a node, and waits until it reports that it is ready. */
     public static ServiceProcess startIn(TestNode node, String role, String name, Path folder, String... settings)
             throws Exception {
-        ServiceProcess service = begin(node, java(), name, folder, List.of(role), settings);
+        return startIn(node, java(), role, name, folder, settings);
+    }
+
+    /**
+     * Starts a service in a node, and waits until it reports that it is ready.
+     *
+     * @param java the command that starts it, which may be of another release
+     */
+    public static ServiceProcess startIn(
+            TestNode node, JavaCommand java, String role, String name, Path folder, String... settings)
+            throws Exception {
+        ServiceProcess service = begin(node, java, name, folder, List.of(role), settings);
         try {
             service.awaitReady(READY_LIMIT);
             return service;

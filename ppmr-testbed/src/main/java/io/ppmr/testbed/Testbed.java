@@ -37,6 +37,9 @@ public final class Testbed implements AutoCloseable {
     /** The property with the directory of the jobs' programs, set by the launcher. */
     private static final String PROGRAMS_PROPERTY = "ppmr.demo.dir";
 
+    /** The property with the directory of sources of jobs' programs, in a package that has them. */
+    private static final String SOURCES_PROPERTY = "ppmr.demo.sources";
+
     private static final Logger LOG = LoggerFactory.getLogger(Testbed.class);
     private static final String PREFIX = "ppmr-testbed-";
     private static final String LOCK = "lock";
@@ -168,6 +171,10 @@ public final class Testbed implements AutoCloseable {
 
     /** Finds the sources of the jobs' programs, of which some need a compiler that not every build has. */
     public static Path jobSources(String module) {
+        String packaged = System.getProperty(SOURCES_PROPERTY);
+        if (packaged != null) {
+            return Path.of(packaged);
+        }
         return Path.of(System.getProperty(PROGRAMS_PROPERTY, ""), "..", "..", "..", module, "src", "test", "c")
                 .normalize();
     }

@@ -7,6 +7,7 @@ import io.ppmr.cli.report.SvgCanvas;
 import java.awt.BasicStroke;
 import java.awt.Stroke;
 import java.io.IOException;
+import java.util.List;
 import org.jfree.chart.axis.SymbolAxis;
 import org.jfree.chart.plot.ValueMarker;
 import org.jfree.chart.plot.XYPlot;
@@ -27,7 +28,8 @@ final class FigureChart {
 
     private FigureChart() {}
 
-    static String draw(PaperFigure figure, ChartTheme theme, ChartSize size) throws IOException {
+    /** @param notes lines below the figure */
+    static String draw(PaperFigure figure, ChartTheme theme, ChartSize size, List<String> notes) throws IOException {
         SvgCanvas canvas = new SvgCanvas(size, theme);
         XYIntervalSeriesCollection data = new XYIntervalSeriesCollection();
         XYErrorRenderer renderer = new XYErrorRenderer();
@@ -65,6 +67,6 @@ final class FigureChart {
         });
         plot.setFixedDomainAxisSpace(canvas.space());
         plot.setFixedRangeAxisSpace(canvas.space());
-        return canvas.draw(figure.title(), plot, (count + PER_ROW - 1) / PER_ROW);
+        return canvas.draw(figure.title(), plot, (count + PER_ROW - 1) / PER_ROW, notes);
     }
 }

@@ -29,6 +29,8 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true)
 public final class FigureCommand implements Callable<Integer> {
     private static final String SECOND = " (second set)";
+    /** Characters of a line below a figure. */
+    private static final int NOTE_WIDTH = 110;
 
     @Spec
     private CommandSpec spec;
@@ -68,13 +70,33 @@ public final class FigureCommand implements Callable<Integer> {
         spec.commandLine().getOut().println(figures.size() + " figures: " + output);
         if (folder != null) {
             Files.createDirectories(folder);
+            List<String> notes = notes(first, second);
             for (PaperFigure figure : figures.values()) {
                 Files.writeString(
                         folder.resolve(figure.key() + ".svg"),
-                        FigureChart.draw(figure, ChartTheme.LIGHT, ChartSize.wide(FigureChart.HEIGHT)));
+                        FigureChart.draw(figure, ChartTheme.LIGHT, ChartSize.wide(FigureChart.HEIGHT), notes));
             }
         }
         return 0;
+    }
+
+    /** The machines and the builds, in lines that fit below a figure. */
+    private static List<String> notes(ResultSet first, ResultSet second) {
+        List<String> machines = new ArrayList<>(first.machines());
+        second.machines().forEach(machine -> machines.add(machine + SECOND));
+        List<String> lines = new ArrayList<>();
+        for (String machine : machines) {
+            StringBuilder line = new StringBuilder();
+            for (String word : machine.split(" ", -1)) {
+                if (line.length() + word.length() > NOTE_WIDTH) {
+                    lines.add(line.toString());
+                    line.setLength(0);
+                }
+                line.append(line.isEmpty() ? "" : " ").append(word);
+            }
+            lines.add(line.toString());
+        }
+        return lines;
     }
 
     private static String html(Map<String, PaperFigure> figures, ResultSet first, ResultSet second) throws IOException {
@@ -89,8 +111,8 @@ public final class FigureCommand implements Callable<Integer> {
             page.heading(2, figure.title());
             page.chart(
                     new ChartVariants(
-                            FigureChart.draw(figure, ChartTheme.LIGHT, ChartSize.wide(FigureChart.HEIGHT)),
-                            FigureChart.draw(figure, ChartTheme.DARK, ChartSize.wide(FigureChart.HEIGHT)),
+                            FigureChart.draw(figure, ChartTheme.LIGHT, ChartSize.wide(FigureChart.HEIGHT), List.of()),
+                            FigureChart.draw(figure, ChartTheme.DARK, ChartSize.wide(FigureChart.HEIGHT), List.of()),
                             "",
                             ""),
                     figure.title() + ". The table below has the same figures.",

@@ -243,7 +243,7 @@ record ResultSet(Map<String, JsonNode> results) {
         return numbers;
     }
 
-    private static PaperFigure multiplex(JsonNode result) {
+    private PaperFigure multiplex(JsonNode result) {
         Map<Integer, List<JsonNode>> byProcesses = new TreeMap<>();
         result.path("runs").forEach(run -> {
             String count = run.path(MORE).path("strategy").asText().replaceAll("\\D", "");
@@ -269,6 +269,15 @@ record ResultSet(Map<String, JsonNode> results) {
                                         - phase.getValue().path(0).asDouble()));
             }
         });
+        // What the pipeline's limit would take for these bytes, where its command was measured, too.
+        long bytes = 0;
+        for (JsonNode run : result.path("runs")) {
+            bytes = Math.max(bytes, run.path("bytes").asLong());
+        }
+        Map<String, Double> limits = new TreeMap<>();
+        for (double mibPerSecond : limits("pipeline").values()) {
+            limits.put("at the pipeline's limit", bytes / (double) (1 << 20) / mibPerSecond);
+        }
         return new PaperFigure(
                 "fig11-processes",
                 "Figure 11: one migration by the number of processes, the same bytes in all",
@@ -283,7 +292,7 @@ record ResultSet(Map<String, JsonNode> results) {
                         })
                         .sorted(Comparator.comparing(FigureSeries::name).reversed())
                         .toList(),
-                Map.of());
+                limits);
     }
 
     private static void note(Map<String, Map<String, List<Double>>> to, String series, String place, double value) {

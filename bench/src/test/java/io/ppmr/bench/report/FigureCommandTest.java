@@ -15,6 +15,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -137,6 +138,8 @@ class FigureCommandTest {
         }
         String fig7 = Files.readString(svg.resolve("fig7-pool-8MiB.svg"));
         assertTrue(fig7.contains(">limit<") && fig7.contains(">chunk 64 KiB<"), fig7);
+        assertTrue(fig7.contains("&lt;b&gt;a processor&lt;/b&gt;, 2 cores, 8 GiB"), fig7);
+        assertTrue(fig7.contains("ppmr 9.9.9 (0123abc)"), fig7);
         try (Stream<Path> written = Files.list(svg)) {
             assertEquals(8, written.count());
         }
@@ -161,6 +164,39 @@ class FigureCommandTest {
                     Files.readString(folder.resolve("one").resolve(figure)),
                     Files.readString(folder.resolve("two").resolve(figure)));
         }
+    }
+
+    /** The figures of the pages are drawn from the results that are stored beside them. */
+    @Test
+    void shouldDrawTheFiguresOfThePagesWhenTheirResultsAreGiven() throws IOException {
+        Path home = Path.of(System.getProperty("ppmr.home"));
+        Path pages = home.resolve("docs/results");
+        List<Path> results;
+        Map<String, String> kept = new TreeMap<>();
+        try (Stream<Path> files = Files.list(pages)) {
+            results = files.filter(file -> file.toString().endsWith(".json"))
+                    .sorted()
+                    .toList();
+        }
+        try (Stream<Path> files = Files.list(pages)) {
+            for (Path file :
+                    files.filter(one -> one.toString().endsWith(".svg")).toList()) {
+                kept.put(file.getFileName().toString(), Files.readString(file));
+            }
+        }
+        Path drawn = folder.resolve("drawn");
+        run(0, results, "-o", folder.resolve("all.html").toString(), "--svg", drawn.toString());
+        Map<String, String> made = new TreeMap<>();
+        String page = Files.readString(pages.resolve("performance.md"));
+        try (Stream<Path> files = Files.list(drawn)) {
+            for (Path file : files.toList()) {
+                String name = file.getFileName().toString();
+                made.put(name, Files.readString(file));
+                assertTrue(page.contains("(" + name + ")"), name + " is not on the page");
+            }
+        }
+        assertEquals(made, kept, "stale: ./ppmr bench report docs/results/*.json -o F.html --svg docs/results");
+        assertFalse(made.isEmpty());
     }
 
     @Test

@@ -23,7 +23,8 @@ import picocli.CommandLine.Model.UsageMessageSpec;
 /** The list of all commands in their groups, with exit codes and examples: {@code commands.txt}. It is immutable. */
 public final class CommandList {
     private static final String FILE = "/io/ppmr/cli/commands.txt";
-    private static final String OF_LAUNCHER = "Develop";
+    private static final String OF_SOURCES = "Develop";
+    private static final String OF_DEMO = "Try";
     private static final int NAME_WIDTH = 15;
     private static final Pattern MEANING = Pattern.compile("([0-9]): (.*)");
     private static final CommandList ALL = read();
@@ -36,7 +37,12 @@ public final class CommandList {
 
         /** Returns true if the launcher carries its commands out, and not this program. */
         public boolean isOfLauncher() {
-            return title.startsWith(OF_LAUNCHER);
+            return isOfSources() || title.startsWith(OF_DEMO);
+        }
+
+        /** Returns true if only a tree of sources has its commands. */
+        boolean isOfSources() {
+            return title.startsWith(OF_SOURCES);
         }
     }
 
@@ -140,9 +146,9 @@ public final class CommandList {
     /**
      * Sets each command's description, exit codes and examples, and the program's groups.
      *
-     * @param withLauncher whether the launcher's own commands are listed
+     * @param fromSources whether the commands of a tree of sources are listed
      */
-    public void describe(CommandLine program, boolean withLauncher) {
+    public void describe(CommandLine program, boolean fromSources) {
         for (CommandGroup group : groups) {
             for (ListedCommand listed : group.commands()) {
                 CommandLine command = find(program, listed.name());
@@ -153,7 +159,7 @@ public final class CommandList {
         }
         program.getCommandSpec().usageMessage().commandListHeading("");
         program.getHelpSectionMap()
-                .put(UsageMessageSpec.SECTION_KEY_COMMAND_LIST, help -> listed(program, withLauncher));
+                .put(UsageMessageSpec.SECTION_KEY_COMMAND_LIST, help -> listed(program, fromSources));
     }
 
     private static CommandLine find(CommandLine program, String name) {
@@ -179,13 +185,14 @@ public final class CommandList {
     }
 
     /** The groups as the help shows them: commands that this program has, and those of the launcher. */
-    private String listed(CommandLine program, boolean withLauncher) {
+    private String listed(CommandLine program, boolean fromSources) {
         Set<String> known = Set.copyOf(visible(program.getCommandSpec()));
         StringBuilder text = new StringBuilder();
         for (CommandGroup group : groups) {
             List<ListedCommand> shown = group.commands().stream()
                     .filter(one -> !one.isSubcommand())
-                    .filter(one -> group.isOfLauncher() ? withLauncher : known.contains(one.name()))
+                    .filter(one ->
+                            group.isOfLauncher() ? fromSources || !group.isOfSources() : known.contains(one.name()))
                     .toList();
             if (!shown.isEmpty()) {
                 text.append(String.format("%n%s:%n", group.title()));

@@ -7,6 +7,7 @@ import java.awt.RenderingHints;
 import java.awt.geom.Rectangle2D;
 import java.io.IOException;
 import java.io.StringWriter;
+import java.util.List;
 import javax.xml.parsers.DocumentBuilderFactory;
 import javax.xml.parsers.ParserConfigurationException;
 import org.apache.batik.svggen.SVGGeneratorContext;
@@ -33,6 +34,7 @@ public final class SvgCanvas {
     private static final int PRECISION = 1;
     private static final int FONT_SIZE = 12;
     private static final int LEGEND_ROW = 18;
+    private static final int NOTE_ROW = 16;
     private static final int BOTTOM = 42;
     private static final int MARGIN = 8;
     private static final int TICKS = 8;
@@ -132,6 +134,18 @@ public final class SvgCanvas {
      * @param legendRows rows that the legend takes
      */
     public String draw(String title, Plot plot, int legendRows) throws IOException {
+        return draw(title, plot, legendRows, List.of());
+    }
+
+    /**
+     * Draws a plot, its legend, and lines below it.
+     *
+     * @param title short name of the chart, which is the SVG's title
+     * @param legendRows rows that the legend takes
+     * @param notes the lines, which make the picture higher
+     */
+    public String draw(String title, Plot plot, int legendRows, List<String> notes) throws IOException {
+        int height = size.height() + notes.size() * NOTE_ROW;
         try {
             Document document = DocumentBuilderFactory.newNSInstance()
                     .newDocumentBuilder()
@@ -141,11 +155,11 @@ public final class SvgCanvas {
             context.setComment(null);
             context.setPrecision(PRECISION);
             SVGGraphics2D graphics = new SVGGraphics2D(context, false);
-            graphics.setSVGCanvasSize(new Dimension(size.width(), size.height()));
+            graphics.setSVGCanvasSize(new Dimension(size.width(), height));
             // Without a value the library cannot restore the hint that the charts change.
             graphics.setRenderingHint(RenderingHints.KEY_STROKE_CONTROL, RenderingHints.VALUE_STROKE_PURE);
             graphics.setPaint(theme.background());
-            graphics.fill(new Rectangle2D.Double(0, 0, size.width(), size.height()));
+            graphics.fill(new Rectangle2D.Double(0, 0, size.width(), height));
             int top = MARGIN + legendRows * LEGEND_ROW;
             if (legendRows > 0) {
                 drawLegend(graphics, plot, legendRows);
@@ -156,7 +170,12 @@ public final class SvgCanvas {
                     null,
                     null,
                     null);
-            return text(graphics, document, title);
+            graphics.setFont(font);
+            graphics.setPaint(theme.text());
+            for (int i = 0; i < notes.size(); i++) {
+                graphics.drawString(notes.get(i), MARGIN, size.height() + i * NOTE_ROW + FONT_SIZE);
+            }
+            return text(graphics, document, title, height);
         } catch (ParserConfigurationException e) {
             throw new IOException("the JVM's XML parser cannot be used: " + e.getMessage(), e);
         }
@@ -176,9 +195,9 @@ public final class SvgCanvas {
         legend.draw(graphics, new Rectangle2D.Double(size.left(), MARGIN / 2.0, width, (double) rows * LEGEND_ROW));
     }
 
-    private String text(SVGGraphics2D graphics, Document document, String title) throws IOException {
+    private String text(SVGGraphics2D graphics, Document document, String title, int height) throws IOException {
         Element root = graphics.getRoot();
-        root.setAttribute("viewBox", "0 0 " + size.width() + " " + size.height());
+        root.setAttribute("viewBox", "0 0 " + size.width() + " " + height);
         Element name = document.createElementNS(SVG, "title");
         name.setTextContent(title);
         root.insertBefore(name, root.getFirstChild());

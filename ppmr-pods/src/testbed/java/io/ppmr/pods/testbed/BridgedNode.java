@@ -1,6 +1,7 @@
 package io.ppmr.pods.testbed;
 
 import io.ppmr.daemon.config.KeyFile;
+import io.ppmr.daemon.service.JavaCommand;
 import io.ppmr.linux.Command;
 import io.ppmr.linux.ProcStat;
 import io.ppmr.migration.RequestException;
@@ -45,6 +46,7 @@ public final class BridgedNode {
     private List<String> peers = List.of();
     private String pages = "";
     private String cluster = "";
+    private JavaCommand release = ServiceProcess.java();
     private ServiceProcess source;
     private ServiceProcess target;
 
@@ -141,6 +143,15 @@ public final class BridgedNode {
      */
     public void sendPages(String way) {
         pages = "pages = \"" + way + "\"";
+    }
+
+    /**
+     * Has a source and a target here be of another release. Call it before they start.
+     *
+     * @param command the command that starts them
+     */
+    public void useRelease(JavaCommand command) {
+        release = command;
     }
 
     /**
@@ -314,7 +325,12 @@ public final class BridgedNode {
     /** Starts the source, in place of the one before. */
     public void startSource() throws Exception {
         source = testbed.add(ServiceProcess.startIn(
-                node, "source", "source", folder, """
+                node,
+                release,
+                "source",
+                "source",
+                folder,
+                """
                 key_file = "%1$s"
                 control_socket = "%2$s"
                 transport = "tcp"
@@ -339,6 +355,7 @@ public final class BridgedNode {
     public void startTarget(String bridge, String template, String trusted) throws Exception {
         target = testbed.add(ServiceProcess.startIn(
                 node,
+                release,
                 "target",
                 "target",
                 folder,
