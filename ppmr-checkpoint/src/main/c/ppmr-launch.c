@@ -193,7 +193,7 @@ static void wait_for_gate(const char *path)
             die(path);
     }
     if (read(gate, &byte, 1) != 1) {
-        fprintf(stderr, "ppmr-launch: the command is not needed any longer: %s was not opened\n", path);
+        fprintf(stderr, "ppmr-launch: %s was not opened, so the command is not started\n", path);
         exit(EXIT_NOT_STARTED);
     }
     close(gate);

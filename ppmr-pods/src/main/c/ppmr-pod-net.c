@@ -20,7 +20,7 @@
  *   ppmr-pod-net plug NETWORK INTERFACE CABLE BRIDGE ADDRESS...
  *                                            reverts that: the cable is up and a port of the bridge, packets pass, the
  *                                            addresses are announced once, and TCP_REPAIR is off
- *   ppmr-pod-net cables                      does several of these for a checkpoint of a job, which holds pods meanwhile.
+ *   ppmr-pod-net cables                      does several of these for a checkpoint of a job, which holds pods.
  *                                            It is started before, and reads lines of "NAME unplug ..." and "NAME plug
  *                                            ...", with the arguments as above. Each is done at once, in a process of its
  *                                            own, which then prints "NAME ANSWER": what is dropped, or "in", or "failed".
@@ -593,7 +593,7 @@ static void serve_line(char **words, int count)
 static void serve_cables(void)
 {
     static char line[LINE_BYTES];
-    /* Nobody waits for the process of a line. */
+    /* This process does not wait for the process of a line. */
     signal(SIGCHLD, SIG_IGN);
     while (fgets(line, sizeof line, stdin) != NULL) {
         char *words[MAX_WORDS];

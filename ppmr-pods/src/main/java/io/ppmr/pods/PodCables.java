@@ -30,7 +30,7 @@ final class PodCables implements AutoCloseable {
     private final OutputStream lines;
     private final Duration limit;
     private final AtomicLong numbers = new AtomicLong();
-    private final Map<String, CompletableFuture<String>> asked = new ConcurrentHashMap<>();
+    private final Map<String, CompletableFuture<String>> requested = new ConcurrentHashMap<>();
     private volatile boolean isOver;
 
     /**
@@ -48,7 +48,7 @@ final class PodCables implements AutoCloseable {
                 new BufferedReader(new InputStreamReader(program.getInputStream(), StandardCharsets.ISO_8859_1))) {
             for (String line = answers.readLine(); line != null; line = answers.readLine()) {
                 String[] words = line.split(" ", 2);
-                CompletableFuture<String> answer = asked.get(words[0]);
+                CompletableFuture<String> answer = requested.get(words[0]);
                 if (answer != null && words.length == 2) {
                     answer.complete(words[1]);
                 }
@@ -57,15 +57,15 @@ final class PodCables implements AutoCloseable {
             LOG.debug("the program for cables cannot be read", e);
         } finally {
             isOver = true;
-            asked.values().forEach(answer -> answer.complete(FAILED));
+            requested.values().forEach(answer -> answer.complete(FAILED));
         }
     }
 
     /** Has the program do what the words are for, and returns its answer. Throws if it did not do it. */
-    String ask(List<String> words) throws IOException {
+    String request(List<String> words) throws IOException {
         String number = Long.toString(numbers.incrementAndGet());
         CompletableFuture<String> answer = new CompletableFuture<>();
-        asked.put(number, answer);
+        requested.put(number, answer);
         try {
             send(number + " " + String.join(" ", words) + "\n");
             String word = isOver ? FAILED : UninterruptedWait.of(() -> within(answer));
@@ -74,7 +74,7 @@ final class PodCables implements AutoCloseable {
             }
             return word;
         } finally {
-            asked.remove(number);
+            requested.remove(number);
         }
     }
 
@@ -93,7 +93,7 @@ final class PodCables implements AutoCloseable {
         lines.flush();
     }
 
-    /** Ends the program, when it has done what it was asked for. */
+    /** Ends the program, after the last of its tasks. */
     @Override
     public synchronized void close() {
         try {

@@ -234,7 +234,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     private String cable(Optional<PodCables> cables, List<String> words) throws IOException {
         if (cables.isPresent()) {
             try {
-                return cables.get().ask(words);
+                return cables.get().request(words);
             } catch (IOException e) {
                 // A program of its own either does it, or shows the cause.
                 LOG.info("{}; another one is started", e.getMessage());

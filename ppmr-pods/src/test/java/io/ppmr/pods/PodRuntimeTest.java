@@ -146,14 +146,14 @@ class PodRuntimeTest {
     }
 
     @Test
-    void shouldDropThemAlsoByAProgramThatWasStartedBefore() throws Exception {
+    void shouldDropThemWhenAProgramWasStartedBefore() throws Exception {
         PodRuntime node = atNode();
         try (PodCables cables = node.startCables()) {
-            assertEquals("all", cables.ask(List.of("unplug", networkFile().toString(), "eth0", "ppmr0a14000c")));
+            assertEquals("all", cables.request(List.of("unplug", networkFile().toString(), "eth0", "ppmr0a14000c")));
             requireDroppedUntilPlugged(node, Optional.of(cables));
             List<String> nowhere = List.of("unplug", "/nowhere", "eth0", "ppmr0a14000c");
-            assertThrows(IOException.class, () -> cables.ask(nowhere));
-            assertEquals("all", cables.ask(List.of("unplug", networkFile().toString(), "eth0", "ppmr0a14000c")));
+            assertThrows(IOException.class, () -> cables.request(nowhere));
+            assertEquals("all", cables.request(List.of("unplug", networkFile().toString(), "eth0", "ppmr0a14000c")));
         }
     }
 

@@ -238,7 +238,7 @@ public final class JobCheckpoint implements AutoCloseable {
         times.heldNs = System.nanoTime();
         Map<Integer, RankCommand> started = new ConcurrentHashMap<>();
         try {
-            // Each pod is dumped as soon as its own cable is out. The others' cables take their time meanwhile.
+            // Each pod is dumped as soon as its own cable is out. This does not wait for the cables of the others.
             ParallelWork.forEach("ppmr-job-hold", job.pods().keySet(), rank -> {
                 originals.detach(rank);
                 started.put(rank, start(rank));
@@ -398,7 +398,7 @@ public final class JobCheckpoint implements AutoCloseable {
         long waitNs = Math.min(times.dumpedNs - times.heldNs, MOST_WAIT_NS);
         while (System.nanoTime() - times.resumedNs < waitNs) {
             if (calledOff.getAsBoolean()) {
-                throw new IOException("the images are not needed any longer");
+                throw new IOException("the images are no longer needed");
             }
             LockSupport.parkNanos(POLL.toNanos());
         }
