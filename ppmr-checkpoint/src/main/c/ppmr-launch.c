@@ -1,7 +1,8 @@
 /* ppmr-launch: starts a command so that it outlives the service, as the job's user on request.
  *
  *   ppmr-launch [--uid UID --gid GID [--groups GID,...] [--capability NUMBER]] [--report FILE] [--env NAME=VALUE]...
- *               [--breakpoints VALUE] [--enter PID [--directory DIRECTORY] [--same PATH]...] -- COMMAND [ARGUMENT...]
+ *               [--breakpoints VALUE] [--gate FILE] [--enter PID [--directory DIRECTORY] [--same PATH]...]
+ *               -- COMMAND [ARGUMENT...]
  *
  * The command gets its own session and session keyring, and no descriptor above 2. With --uid it gets the groups of
  * --groups, or only the given group. The caller reads the user database. Reading it for each command, with the
@@ -19,6 +20,10 @@
  * With --breakpoints it first tests whether a hardware breakpoint stops a traced process. If it does not, as in some
  * virtual machines, the command gets VALUE as CRIU_FAULT in its environment. CRIU sets breakpoints to stop a
  * process, and waits for ever if they have no effect. With 130 it uses system calls instead. ptrace(2).
+ *
+ * With --gate it then waits until the service unlocks FILE (F_SETLKW). It starts the command if the file has a byte by
+ * then. A service that died has written none. So a command can be started in advance, and nothing but execve(2) is left
+ * to do when it is needed. fcntl(2).
  *
  * With --enter the command runs in the PID and mount namespace of a rank that was moved here, whose init is PID. It
  * runs in DIRECTORY, which is opened outside. It is then a child of this process, which waits for it outside. Root's
@@ -175,6 +180,25 @@ static bool breakpoints_stop(void)
 }
 #endif
 
+/* Returns when the service has opened the gate, and ends this program if the gate stays closed. */
+static void wait_for_gate(const char *path)
+{
+    struct flock shared = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    char byte;
+    int gate = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (gate < 0)
+        die(path);
+    while (fcntl(gate, F_SETLKW, &shared) != 0) {
+        if (errno != EINTR)
+            die(path);
+    }
+    if (read(gate, &byte, 1) != 1) {
+        fprintf(stderr, "ppmr-launch: %s was not opened, so the command is not started\n", path);
+        exit(EXIT_NOT_STARTED);
+    }
+    close(gate);
+}
+
 /* The arguments of --enter and the options behind it. */
 struct entrance {
     const char *init;
@@ -319,6 +343,7 @@ int main(int argc, char **argv)
     char *groups = NULL;
     const char *report_file = NULL;
     const char *without_breakpoints = NULL;
+    const char *gate = NULL;
     int i = 1;
     for (; i < argc && strcmp(argv[i], "--") != 0; i += 2) {
         if (i + 1 < argc && strcmp(argv[i], "--uid") == 0) {
@@ -334,6 +359,8 @@ int main(int argc, char **argv)
             report_file = argv[i + 1];
         } else if (i + 1 < argc && strcmp(argv[i], "--breakpoints") == 0) {
             without_breakpoints = argv[i + 1];
+        } else if (i + 1 < argc && strcmp(argv[i], "--gate") == 0) {
+            gate = argv[i + 1];
         } else if (i + 1 < argc && strcmp(argv[i], "--enter") == 0) {
             entrance.init = argv[i + 1];
         } else if (i + 1 < argc && strcmp(argv[i], "--directory") == 0) {
@@ -350,7 +377,7 @@ int main(int argc, char **argv)
     if (i + 1 >= argc || strcmp(argv[i], "--") != 0 || (uid < 0) != (gid < 0)
         || ((capability >= 0 || groups != NULL) && uid < 0) || capability >= CAPABILITY_BITS) {
         fprintf(stderr, "usage: ppmr-launch [--uid UID --gid GID [--groups GID,...] [--capability NUMBER]]"
-                " [--report FILE] [--env NAME=VALUE]... [--breakpoints VALUE]"
+                " [--report FILE] [--env NAME=VALUE]... [--breakpoints VALUE] [--gate FILE]"
                 " [--enter PID [--directory DIRECTORY] [--same PATH]...] -- COMMAND [ARGUMENT...]\n");
         return EXIT_NOT_STARTED;
     }
@@ -364,6 +391,8 @@ int main(int argc, char **argv)
         die("setsid");
     if (leave_session_keyring() != 0)
         die("a session keyring cannot be made");
+    if (gate != NULL)
+        wait_for_gate(gate);
     const char *program = argv[i + 1];
     if (entrance.init != NULL) {
         program = enter(&entrance, program);

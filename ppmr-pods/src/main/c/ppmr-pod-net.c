@@ -20,6 +20,11 @@
  *   ppmr-pod-net plug NETWORK INTERFACE CABLE BRIDGE ADDRESS...
  *                                            reverts that: the cable is up and a port of the bridge, packets pass, the
  *                                            addresses are announced once, and TCP_REPAIR is off
+ *   ppmr-pod-net cables                      does several of these for a checkpoint of a job, which holds pods.
+ *                                            It is started before, and reads lines of "NAME unplug ..." and "NAME plug
+ *                                            ...", with the arguments as above. Each is done at once, in a process of its
+ *                                            own, which then prints "NAME ANSWER": what is dropped, or "in", or "failed".
+ *                                            It ends with its input.
  *   ppmr-pod-net announce NETWORK INTERFACE ADDRESS...
  *                                            announces, by ARP or neighbour advertisements, that this interface of that
  *                                            network has the addresses. It sends three announcements after the interface
@@ -48,6 +53,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +61,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,6 +73,7 @@
 #endif
 
 enum { MAX_SOCKETS = 65536, CABLE_IN_MS = 3000, LOOK_MS = 5 };
+enum { LINE_BYTES = 8192, MAX_WORDS = 16 };
 enum { MAX_ANNOUNCED = 4, ANNOUNCEMENTS = 3, ANNOUNCEMENTS_APART_MS = 60 };
 
 static _Noreturn void die(const char *what)
@@ -480,21 +488,29 @@ static void enter(int namespace)
         die("the network namespace");
 }
 
-/* Prints what is dropped, and returns the number of the network. */
-static unsigned long quiet(const char *network, const char *interface)
+/* Returns the word for what is dropped, and the number of the network. */
+static const char *quiet(const char *network, const char *interface, unsigned long *number)
 {
     static const char *const WORDS[] = {
         [DROPPED_ALL] = "all", [DROPPED_INSIDE] = "inside", [DROPPED_NOTHING] = "nothing"};
     unsigned long own;
-    unsigned long number;
     int here = open_namespace("/proc/self/ns/net", &own);
-    int pod = open_namespace(network, &number);
+    int pod = open_namespace(network, number);
     enter(pod);
-    printf("%s\n", WORDS[drop_packets(interface)]);
+    const char *word = WORDS[drop_packets(interface)];
     enter(here);
     close(here);
     close(pod);
-    return number;
+    return word;
+}
+
+static const char *unplug(const char *network, const char *interface, const char *cable)
+{
+    unsigned long number;
+    const char *word = quiet(network, interface, &number);
+    set_down(cable);
+    each_socket(number, mend, false);
+    return word;
 }
 
 /* Opens sockets in the pod's network for its addresses, and one more, which it returns. */
@@ -544,9 +560,65 @@ static void announce(const char *network, const char *interface, char **addresse
     }
 }
 
+/* ---- the cables of a node's pods ------------------------------------------------------------------------------- */
+
+/* Does what the words of a line are for, and returns the answer; NULL if they are not understood. */
+static const char *do_line(char **words, int count)
+{
+    if (count == 5 && strcmp(words[1], "unplug") == 0)
+        return unplug(words[2], words[3], words[4]);
+    if (count >= 7 && count < 7 + MAX_ANNOUNCED && strcmp(words[1], "plug") == 0) {
+        plug(words[2], words[3], words[4], words[5], words + 6, count - 6);
+        return "in";
+    }
+    return NULL;
+}
+
+/* The process of a line has a child, since what fails ends a process. */
+static void serve_line(char **words, int count)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        const char *answer = do_line(words, count);
+        if (answer == NULL)
+            _exit(1);
+        dprintf(STDOUT_FILENO, "%s %s\n", words[0], answer);
+        _exit(0);
+    }
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        dprintf(STDOUT_FILENO, "%s failed\n", words[0]);
+}
+
+static void serve_cables(void)
+{
+    static char line[LINE_BYTES];
+    /* This process does not wait for the process of a line. */
+    signal(SIGCHLD, SIG_IGN);
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        char *words[MAX_WORDS];
+        char *rest = line;
+        int count = 0;
+        for (char *word = strsep(&rest, " \n"); word != NULL && count < MAX_WORDS; word = strsep(&rest, " \n")) {
+            if (*word != '\0')
+                words[count++] = word;
+        }
+        if (count == 0)
+            continue;
+        pid_t process = fork();
+        if (process == 0) {
+            signal(SIGCHLD, SIG_DFL);
+            serve_line(words, count);
+            _exit(0);
+        }
+        if (process < 0)
+            dprintf(STDOUT_FILENO, "%s failed\n", words[0]);
+    }
+}
+
 static _Noreturn void usage(void)
 {
-    fprintf(stderr, "usage: ppmr-pod-net look|connections INODE | query INTERFACE MS ADDRESS..."
+    fprintf(stderr, "usage: ppmr-pod-net look|connections INODE | query INTERFACE MS ADDRESS... | cables"
                     " | quiet NETWORK INTERFACE | unplug NETWORK INTERFACE CABLE"
                     " | plug NETWORK INTERFACE CABLE BRIDGE ADDRESS... | announce NETWORK INTERFACE ADDRESS...\n");
     exit(2);
@@ -562,11 +634,12 @@ int main(int argc, char **argv)
     } else if (argc >= 5 && strcmp(command, "query") == 0) {
         query(argv[2], strtol(argv[3], NULL, 10), argv + 4, argc - 4);
     } else if (argc == 4 && strcmp(command, "quiet") == 0) {
-        quiet(argv[2], argv[3]);
+        unsigned long number;
+        puts(quiet(argv[2], argv[3], &number));
     } else if (argc == 5 && strcmp(command, "unplug") == 0) {
-        unsigned long number = quiet(argv[2], argv[3]);
-        set_down(argv[4]);
-        each_socket(number, mend, false);
+        puts(unplug(argv[2], argv[3], argv[4]));
+    } else if (argc == 2 && strcmp(command, "cables") == 0) {
+        serve_cables();
     } else if (argc >= 7 && argc < 7 + MAX_ANNOUNCED && strcmp(command, "plug") == 0) {
         plug(argv[2], argv[3], argv[4], argv[5], argv + 6, argc - 6);
     } else if (argc >= 5 && argc < 5 + MAX_ANNOUNCED && strcmp(command, "announce") == 0) {

@@ -565,11 +565,16 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     /** Returns the words that start CRIU for a checkpoint. */
     private List<String> dumpProgram() {
         List<String> words = new ArrayList<>();
-        if (!kit.starter().givesCapability(CAP_SYS_RESOURCE)) {
-            words.addAll(List.of("env", "LD_PRELOAD=" + kit.programs().criuLimits()));
-        }
+        limitsLibrary().ifPresent(library -> words.addAll(List.of("env", library)));
         words.addAll(settings.keys().program());
         return words;
+    }
+
+    /** Returns the variable with the library that reads resource limits, if CRIU cannot read them itself. */
+    private Optional<String> limitsLibrary() {
+        return kit.starter().givesCapability(CAP_SYS_RESOURCE)
+                ? Optional.empty()
+                : Optional.of("LD_PRELOAD=" + kit.programs().criuLimits());
     }
 
     /** Returns the user that it runs as; empty for root. Jobs of root are always moved as root. */
@@ -660,6 +665,77 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
     }
 
+    /** A pod's tool waits in ppmr-launch: of its start, only the program's own is left for the pause. */
+    @Override
+    public PreparedCheckpoint prepare(CheckpointTask task) throws CheckpointException {
+        if (streamed()
+                || task.pod().isEmpty()
+                || task.whenStopped().isPresent()
+                || !settings.keys().externalSockets().isEmpty()) {
+            return Checkpointer.super.prepare(task);
+        }
+        String name = "criu-dump-" + task.rank();
+        Path log = kit.freshFile(task.workDirectory(), Optional.empty(), name + ".log");
+        requireReadableLimits(task.rank(), task.user());
+        Path file = kit.freshFile(task.workDirectory(), Optional.empty(), name + ".gate");
+        List<String> command = dump(task, log, Optional.empty(), List.of());
+        command.addAll(1, List.of("--gate", file.toString()));
+        StartGate gate;
+        try {
+            gate = StartGate.create(file);
+        } catch (IOException e) {
+            throw new CheckpointException(
+                    "a file of the checkpoint cannot be made: " + e.getMessage() + ". Remedy: make room in the work"
+                            + " directory",
+                    e);
+        }
+        try {
+            ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), Optional.empty(), kit);
+            return new WaitingDump(task, kit, log, gate, tool);
+        } catch (CheckpointException | RuntimeException e) {
+            WaitingDump.close(gate);
+            throw e;
+        }
+    }
+
+    /** A dump of a pod whose tool waits at its gate. */
+    private record WaitingDump(CheckpointTask task, ToolKit kit, Path log, StartGate gate, ToolProcess tool)
+            implements PreparedCheckpoint {
+        @Override
+        public List<ProcessIdentity> started() {
+            return tool.identity().map(List::of).orElse(List.of());
+        }
+
+        @Override
+        public RankCommand start() throws CheckpointException {
+            CheckpointSteps steps = new CheckpointSteps(task, kit, log, Map.of(), CriuWords::explain);
+            steps.stop();
+            try {
+                gate.open();
+                return steps.watch(tool);
+            } catch (IOException e) {
+                steps.undo();
+                throw new CheckpointException(
+                        "rank " + task.rank() + ": its checkpoint could not be started: " + e.getMessage()
+                                + ". Remedy: make room in the work directory",
+                        e);
+            }
+        }
+
+        @Override
+        public void close() {
+            close(gate);
+        }
+
+        private static void close(StartGate gate) {
+            try {
+                gate.close();
+            } catch (IOException e) {
+                LOG.warn("{} cannot be closed: {}", gate.file(), e.getMessage());
+            }
+        }
+    }
+
     /** Returns the PID of a process in the namespace in which the tool runs. */
     private int pidSeen(CheckpointTask task, ProcessIdentity process) throws CheckpointException {
         return task.pod().isEmpty() && kit.livesElsewhere(task) ? kit.pidFor(task, process) : process.pid();
@@ -671,6 +747,12 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         // A pod's namespaces are dumped with it, from outside.
         boolean inside = task.pod().isEmpty() && kit.livesElsewhere(task);
         List<String> command = task.pod().isEmpty() ? kit.launchFor(task, launched(user), programs()) : launched(user);
+        List<String> program = dumpProgram();
+        if (!task.pod().isEmpty() && !streamed()) {
+            // The launcher sets the variable: a program for that would take some milliseconds of the pause.
+            program = settings.keys().program();
+            limitsLibrary().ifPresent(library -> command.addAll(1, List.of("--env", library)));
+        }
         String images = inside ? "." : task.imageDirectory().toString();
         if (streamed()) {
             command.addAll(Command.words(
@@ -684,7 +766,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             }
             command.add("--");
         }
-        command.addAll(dumpProgram());
+        command.addAll(program);
         command.addAll(Command.words(
                 "dump --tree %s --images-dir %s --work-dir %s --log-file %s --leave-stopped --manage-cgroups=ignore",
                 inside ? kit.pidFor(task) : task.root().pid(), images, log.getParent(), log));

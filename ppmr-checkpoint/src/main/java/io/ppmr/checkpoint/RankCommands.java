@@ -72,18 +72,27 @@ public final class RankCommands {
             int rank = next;
             // The threads that watch its command inherit this context.
             try (LogContext.Scope about = LogContext.rank(rank)) {
-                RankCommand command = start.start(rank);
-                commands.put(rank, command);
-                if (noMore) {
-                    command.cancel();
-                }
-                command.whenFailing(why -> fail(rank, why));
-                command.whenEnded(() -> ended.add(rank));
+                watch(rank, start.start(rank));
             } catch (IOException | CheckpointException | RuntimeException | OutOfMemoryError e) {
                 // The JVM reports a thread that the node does not provide by an Error.
                 fail(rank, e);
             }
         }
+    }
+
+    private void watch(int rank, RankCommand command) {
+        commands.put(rank, command);
+        if (noMore) {
+            command.cancel();
+        }
+        command.whenFailing(why -> fail(rank, why));
+        command.whenEnded(() -> ended.add(rank));
+    }
+
+    /** Adds the command of a rank that its caller has started. */
+    public void add(int rank, RankCommand command) {
+        open.add(rank);
+        watch(rank, command);
     }
 
     private void fail(int rank, Throwable why) {

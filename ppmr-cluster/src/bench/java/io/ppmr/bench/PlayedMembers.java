@@ -38,7 +38,8 @@ import java.util.concurrent.atomic.AtomicReference;
 /**
  * The sources of the nodes of a job over several nodes, each with one pod, as a controller sees them. They register,
  * read the job's record when they are notified, and report as {@code SourceMember} does. Nothing is held, dumped or
- * written, so the time is that of the messages alone. Each member has a thread and an address of its own, as members on
+ * written, so the time is that of the messages alone. As a service syncs its images first, none reports IMAGE before
+ * all have read GO. Each member has a thread and an address of its own, as members on
  * nodes have: all of them report at one moment.
  */
 final class PlayedMembers implements ManySessions.Follower, AutoCloseable {
@@ -49,6 +50,7 @@ final class PlayedMembers implements ManySessions.Follower, AutoCloseable {
 
     private static final long MOST_AGAIN_MS = 1000;
 
+    private static final int IMAGE_LIMIT_S = 120;
     private static final int FIRST_ADDRESS = 2;
     private static final int OCTET = 256;
     private static final double NANO = 1e9;
@@ -229,6 +231,9 @@ final class PlayedMembers implements ManySessions.Follower, AutoCloseable {
                 images);
         threads.execute(() -> {
             try {
+                if (step == MemberStep.IMAGE && !now.goReadsLeft.await(IMAGE_LIMIT_S, TimeUnit.SECONDS)) {
+                    throw new IOException("not all members have read GO");
+                }
                 untilAnswered(member, report, () -> {
                     now.tries.incrementAndGet(member);
                     if (step == MemberStep.OUT) {

@@ -41,6 +41,7 @@ final class ClusterJobCommand implements Runnable {
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(15);
     private static final Duration PLAN_LIMIT = Duration.ofSeconds(40);
     private static final long LOOK_NS = 200_000_000;
+    private static final long MOST_LOOK_NS = 1_000_000_000;
     /** The time for another controller to become the active one. */
     private static final Duration SILENCE = Duration.ofSeconds(60);
 
@@ -326,6 +327,7 @@ final class ClusterJobCommand implements Runnable {
         Set<String> waited = Set.of();
         long waitedNs = System.nanoTime();
         long silentNs = System.nanoTime();
+        long lookNs = LOOK_NS;
         while (true) {
             JobView now;
             try {
@@ -353,7 +355,9 @@ final class ClusterJobCommand implements Runnable {
             } else if (System.nanoTime() - waitedNs > still.toNanos()) {
                 return Optional.empty();
             }
-            LockSupport.parkNanos(LOOK_NS);
+            LockSupport.parkNanos(lookNs);
+            // The service and the controller that answer have other work while the job is held.
+            lookNs = Math.min(lookNs + LOOK_NS, MOST_LOOK_NS);
         }
     }
 

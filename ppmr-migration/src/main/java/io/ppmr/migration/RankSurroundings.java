@@ -47,13 +47,24 @@ public interface RankSurroundings {
     Enclosure enclosure(ProcessIdentity init) throws IOException;
 
     /**
-     * Disconnects the pod's network at the node's end, and undoes changes of an earlier checkpoint to its sockets.
+     * Notes that the pod leaves by that move. Its network is not touched. {@link #attach} and {@link #settle} revert
+     * it.
      *
      * @param secret the migration's secret, which proves to peers that the address is back; empty if peers get no
      * notice,
      *     since all of them are held, too
      */
-    void detach(String move, Optional<MigrationSecret> secret, ProcessIdentity init) throws IOException;
+    PodDeparture leave(String move, Optional<MigrationSecret> secret, ProcessIdentity init) throws IOException;
+
+    /** A pod of which {@link #leave} has noted that it leaves. */
+    @FunctionalInterface
+    interface PodDeparture {
+        /**
+         * Disconnects the pod's network at the node's end, and undoes changes of an earlier checkpoint to its sockets.
+         * All else was done before, so the pod's pause does not wait for the disk.
+         */
+        void detach() throws IOException;
+    }
 
     /**
      * Removes the pods' network links permanently. Copies may live, and this kernel must not acknowledge further
@@ -109,10 +120,12 @@ public interface RankSurroundings {
 
     /**
      * Connects the pods' networks, undoes changes of checkpoints to their sockets, and announces their addresses. From
-     * then on the pods belong to this node, and may be continued. If it fails at one pod, a repeated call continues
-     * there.
+     * then on the pods may be continued. If it fails at one pod, a repeated call continues there.
      */
     void attach(String move) throws IOException;
+
+    /** Notes that the pods of a move belong to this node, and to no move. Their networks are connected by now. */
+    void settle(String move) throws IOException;
 
     /** Refuses every pod. */
     final class None implements RankSurroundings {
@@ -138,7 +151,8 @@ public interface RankSurroundings {
         }
 
         @Override
-        public void detach(String move, Optional<MigrationSecret> secret, ProcessIdentity init) throws IOException {
+        public PodDeparture leave(String move, Optional<MigrationSecret> secret, ProcessIdentity init)
+                throws IOException {
             throw new IOException(NO_PODS);
         }
 
@@ -187,5 +201,8 @@ public interface RankSurroundings {
 
         @Override
         public void attach(String move) {}
+
+        @Override
+        public void settle(String move) {}
     }
 }

@@ -32,6 +32,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
@@ -88,6 +89,9 @@ final class PodMoves implements RankSurroundings {
     private final PodPeers peers;
     private final PeerNotices notices;
     private final Path podInit;
+    /** The programs for the cables of the pods that a checkpoint holds, by its name. */
+    private final Map<String, PodCables> cables = new ConcurrentHashMap<>();
+
     private final ProcessTable processes = new ProcessTable();
     private final SignalSender signals = new SignalSender(processes);
 
@@ -191,13 +195,30 @@ final class PodMoves implements RankSurroundings {
     }
 
     @Override
-    public void detach(String move, Optional<MigrationSecret> secret, ProcessIdentity init) throws IOException {
+    public PodDeparture leave(String move, Optional<MigrationSecret> secret, ProcessIdentity init) throws IOException {
         PodRecord pod = leaving(move, secret, init);
-        if (pod.move().notifies()) {
-            notices.leaves(move, pod.address(), pod.move().token());
+        Path folder = pods.folderOf(pod);
+        Path network = networkOf(pod);
+        if (secret.isEmpty()) {
+            cables.computeIfAbsent(move, this::startCables);
         }
-        quiet.unplug(pods.folderOf(pod), pod, networkOf(pod));
-        LOG.info("pod {}: its cable is out, for migration {}", pod.fullName(), move);
+        return () -> {
+            if (pod.move().notifies()) {
+                notices.leaves(move, pod.address(), pod.move().token());
+            }
+            quiet.unplug(folder, pod, network, Optional.ofNullable(cables.get(move)));
+            LOG.info("pod {}: its cable is out, for migration {}", pod.fullName(), move);
+        };
+    }
+
+    /** Returns null if it cannot be started: each cable gets a program of its own then. */
+    private PodCables startCables(String move) {
+        try {
+            return runtime.startCables();
+        } catch (IOException e) {
+            LOG.info("{}: the program for cables is started later: {}", move, e.getMessage());
+            return null;
+        }
     }
 
     /** Writes into the pod's record that it leaves, unless its user ends it at this time. */
@@ -613,8 +634,32 @@ final class PodMoves implements RankSurroundings {
 
     @Override
     public void attach(String move) throws IOException {
-        // Each syncs a record, which takes some tenths of a second while the images of a checkpoint are written.
         ParallelWork.forEach("ppmr-pod-attach", pods.moving(move), pod -> attach(move, pod));
+    }
+
+    private void attach(String move, PodRecord pod) throws IOException {
+        if (processes.isAlive(pod.init())) {
+            quiet.plug(pods.folderOf(pod), pod, networkOf(pod), Optional.ofNullable(cables.get(move)));
+            if (pod.move().notifies()) {
+                notices.isBack(move, pod.address(), pod.move().token());
+            }
+        }
+        LOG.info("pod {}: its cable is in, at {}", pod.fullName(), pod.address());
+    }
+
+    @Override
+    public void settle(String move) throws IOException {
+        // Each syncs a record, which takes some tenths of a second while the images of a checkpoint are written.
+        ParallelWork.forEach("ppmr-pod-settle", pods.moving(move), this::settle);
+        Optional.ofNullable(cables.remove(move)).ifPresent(PodCables::close);
+    }
+
+    private void settle(PodRecord pod) throws IOException {
+        PodRecord here = pod.settled();
+        here.write(pods.folderOf(pod));
+        pods.takeAwayWhenItEnds(here);
+        // A switch that lost the first announcement receives others.
+        LogContext.thread(() -> announceAgain(pod), "ppmr-pod-announce").start();
     }
 
     private void announceAgain(PodRecord pod) {
@@ -625,21 +670,5 @@ final class PodMoves implements RankSurroundings {
         } catch (IOException | RuntimeException e) {
             LOG.info("pod {}: it was announced once only: {}", pod.fullName(), e.getMessage());
         }
-    }
-
-    private void attach(String move, PodRecord pod) throws IOException {
-        Path folder = pods.folderOf(pod);
-        if (processes.isAlive(pod.init())) {
-            quiet.plug(folder, pod, networkOf(pod));
-            if (pod.move().notifies()) {
-                notices.isBack(move, pod.address(), pod.move().token());
-            }
-        }
-        PodRecord here = pod.settled();
-        here.write(folder);
-        pods.takeAwayWhenItEnds(here);
-        // The pod may continue in the meantime. A switch that lost the first announcement receives others.
-        LogContext.thread(() -> announceAgain(pod), "ppmr-pod-announce").start();
-        LOG.info("pod {}: its cable is in, at {}", pod.fullName(), pod.address());
     }
 }

@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -70,10 +71,10 @@ record PodQuiet(PodRuntime runtime) {
         complete(folder, pod, network, runtime.dropPackets(network));
     }
 
-    /** Does the same, and pulls the pod's virtual cable out. */
-    void unplug(Path folder, PodRecord pod, Path network) throws IOException {
+    /** Does the same, and pulls the pod's virtual cable out, if possible by the program that was started for it. */
+    void unplug(Path folder, PodRecord pod, Path network, Optional<PodCables> cables) throws IOException {
         mark(folder);
-        complete(folder, pod, network, runtime.unplug(pod, network));
+        complete(folder, pod, network, runtime.unplug(pod, network, cables));
     }
 
     private static void mark(Path folder) throws IOException {
@@ -107,13 +108,13 @@ record PodQuiet(PodRuntime runtime) {
     }
 
     /** Plugs the virtual cable in, and reverts {@link #mute} and {@link #unplug}. */
-    void plug(Path folder, PodRecord pod, Path network) throws IOException {
+    void plug(Path folder, PodRecord pod, Path network, Optional<PodCables> cables) throws IOException {
         Path mark = folder.resolve(MARK);
         boolean isMarked = Files.exists(mark, LinkOption.NOFOLLOW_LINKS);
         if (isMarked && Files.readString(mark).equals(CLOSED)) {
             runtime.inNetwork(network, List.of(OPEN_INSIDE)).requireOutput();
         }
-        runtime.plug(pod, network);
+        runtime.plug(pod, network, cables);
         Files.deleteIfExists(mark);
     }
 

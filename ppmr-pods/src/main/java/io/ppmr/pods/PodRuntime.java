@@ -21,6 +21,8 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Runs the programs that make and remove pods: an OCI runtime, crun(1), for namespaces, mounts and cgroups, and ip(8)
@@ -33,6 +35,7 @@ import java.util.stream.Stream;
  * @param starter starts the programs
  */
 record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStarter starter) {
+    private static final Logger LOG = LoggerFactory.getLogger(PodRuntime.class);
     /** The time limit of one command. A busy node needs 1 s. */
     static final Duration LIMIT = Duration.ofSeconds(30);
 
@@ -186,20 +189,30 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
 
     /** Drops the packets that leave a pod's network, and those between its processes, as far as the kernel can. */
     DroppedPackets dropPackets(Path network) throws IOException {
-        return dropped(Command.words("%s quiet %s %s", podNet, network, NETWORK_LINK));
+        return dropped(cable(Optional.empty(), Command.words("quiet %s %s", network, NETWORK_LINK)));
+    }
+
+    /** Starts a program for the cables of pods that will be held. */
+    PodCables startCables() throws IOException {
+        try {
+            return new PodCables(starter.converse(List.of(podNet.toString(), "cables")), LIMIT);
+        } catch (CheckpointException e) {
+            throw new IOException(e.getMessage(), e);
+        }
     }
 
     /**
      * Does the same, and sets the node's end of the veth pair down: no packet reaches or leaves the pod, and it keeps
      * its addresses. Then it switches TCP_REPAIR off in every socket where a checkpoint left it on. One program does
      * all of it, because the pod is held from here on.
+     *
+     * @param cables the program that was started for it, if there is one
      */
-    DroppedPackets unplug(PodRecord pod, Path network) throws IOException {
-        return dropped(Command.words("%s unplug %s %s %s", podNet, network, NETWORK_LINK, pod.link()));
+    DroppedPackets unplug(PodRecord pod, Path network, Optional<PodCables> cables) throws IOException {
+        return dropped(cable(cables, Command.words("unplug %s %s %s", network, NETWORK_LINK, pod.link())));
     }
 
-    private DroppedPackets dropped(List<String> words) throws IOException {
-        String word = result(words, LIMIT).requireOutput().strip();
+    private DroppedPackets dropped(String word) throws IOException {
         return Stream.of(DroppedPackets.values())
                 .filter(one -> one.name().toLowerCase(Locale.ROOT).equals(word))
                 .findFirst()
@@ -209,12 +222,27 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     /**
      * Reverts {@link #unplug}: the node's end of the veth pair is up, in its bridge, the pod's packets pass, and its
      * addresses are announced once, as the peers need them.
+     *
+     * @param cables the program that was started for it, if there is one
      */
-    void plug(PodRecord pod, Path network) throws IOException {
-        List<String> words =
-                Command.words("%s plug %s %s %s %s", podNet, network, NETWORK_LINK, pod.link(), pod.bridge());
+    void plug(PodRecord pod, Path network, Optional<PodCables> cables) throws IOException {
+        List<String> words = Command.words("plug %s %s %s %s", network, NETWORK_LINK, pod.link(), pod.bridge());
         words.addAll(pod.addresses().all());
-        run(words);
+        cable(cables, words);
+    }
+
+    private String cable(Optional<PodCables> cables, List<String> words) throws IOException {
+        if (cables.isPresent()) {
+            try {
+                return cables.get().request(words);
+            } catch (IOException e) {
+                // A program of its own either does it, or shows the cause.
+                LOG.info("{}; another one is started", e.getMessage());
+            }
+        }
+        List<String> whole = new ArrayList<>(List.of(podNet.toString()));
+        whole.addAll(words);
+        return result(whole, LIMIT).requireOutput().strip();
     }
 
     /** Announces the addresses three times: an announcement may be lost. */

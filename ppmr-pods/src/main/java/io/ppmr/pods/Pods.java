@@ -466,7 +466,7 @@ public final class Pods {
     public synchronized List<PodRecord> running() throws IOException {
         return offered()
                 ? records().stream()
-                        .filter(pod -> !pod.arrives() && statusOf(pod).isPresent())
+                        .filter(pod -> !pod.arrives() && isRunning(pod))
                         .toList()
                 : List.of();
     }
@@ -535,8 +535,13 @@ public final class Pods {
         return new RequestException("no pod '" + shown + "' on this node; list your pods with: ppmr pod list");
     }
 
+    /** Returns true if its command began and its init lives. Its processes are not counted, so it is fast. */
+    private boolean isRunning(PodRecord pod) {
+        return pod.begun() && processes.isAlive(pod.init());
+    }
+
     private Optional<PodStatus> statusOf(PodRecord pod) {
-        return pod.begun() && processes.isAlive(pod.init())
+        return isRunning(pod)
                 ? Optional.of(PodStatus.running(
                         pod,
                         template(pod.specification().template())
@@ -677,7 +682,7 @@ public final class Pods {
                 for (PodRecord pod : records()) {
                     if ((caller.controls() || pod.uid() == caller.uid())
                             && isMeant(caller, pod.fullName(), name)
-                            && statusOf(pod).isPresent()) {
+                            && isRunning(pod)) {
                         return pod;
                     }
                 }
@@ -694,7 +699,7 @@ public final class Pods {
         synchronized (this) {
             for (PodRecord pod : recordsOrWarn()) {
                 // Its migration removes an arriving pod.
-                if (!pod.arrives() && statusOf(pod).isEmpty() && takeOrWarn(pod)) {
+                if (!pod.arrives() && !isRunning(pod) && takeOrWarn(pod)) {
                     ended.add(pod);
                 }
             }
@@ -714,7 +719,7 @@ public final class Pods {
         synchronized (this) {
             ended = recordsOrWarn().stream()
                     .filter(pod -> pod.id().equals(id) && !pod.moves())
-                    .filter(pod -> statusOf(pod).isEmpty() && takeOrWarn(pod))
+                    .filter(pod -> !isRunning(pod) && takeOrWarn(pod))
                     .findFirst()
                     .orElse(null);
         }

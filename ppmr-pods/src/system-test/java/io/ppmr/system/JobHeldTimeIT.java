@@ -91,14 +91,17 @@ class JobHeldTimeIT {
     /** Makes a script that notes the environment and the arguments of a dump, and executes CRIU. */
     private static Path noting(int number) throws IOException {
         Path noted = Files.createDirectory(noted(number));
-        Path script = Files.writeString(
-                testbed.folder().resolve("criu-" + number), """
+        Path script = Files.writeString(script(number), """
                 #!/bin/sh
                 [ "$1" != dump ] || printf '%%s\\n' "LD_PRELOAD=${LD_PRELOAD-}" "CRIU_FAULT=${CRIU_FAULT-}" "$@" >%s/$3
                 exec %s "$@"
                 """.formatted(noted, String.join(" ", criu)));
         Files.setPosixFilePermissions(script, PosixFilePermissions.fromString("rwxr-xr-x"));
         return script;
+    }
+
+    private static Path script(int number) {
+        return testbed.folder().resolve("criu-" + number);
     }
 
     private static Path noted(int number) {
@@ -157,7 +160,7 @@ class JobHeldTimeIT {
                     Path images = Files.createDirectory(plain.resolve(name));
                     Path work = Files.createDirectory(plain.resolve(name + ".work"));
                     List<String> words = new ArrayList<>(List.of("env"));
-                    words.addAll(criuWords(Files.readAllLines(file), images, work));
+                    words.addAll(criuWords(Files.readAllLines(file), script(node.number()), images, work));
                     dumps.add(new ProcessBuilder(node.words(words.toArray(String[]::new)))
                             .redirectErrorStream(true)
                             .redirectOutput(work.resolve("output").toFile()));
@@ -188,14 +191,16 @@ class JobHeldTimeIT {
                     WorkDirectories.remove(one);
                 }
             }
+            // The removal is on the disk, too.
+            awaitDisk();
         }
     }
 
     /** Replaces the directories. The first two lines are variables of the environment. */
-    private static List<String> criuWords(List<String> noted, Path images, Path work) {
+    private static List<String> criuWords(List<String> noted, Path script, Path images, Path work) {
         List<String> words = new ArrayList<>();
         noted.subList(0, 2).stream().filter(variable -> !variable.endsWith("=")).forEach(words::add);
-        words.addAll(criu);
+        words.add(script.toString());
         for (int i = 2; i < noted.size(); i++) {
             words.add(noted.get(i));
             String other =

@@ -3,6 +3,7 @@ package io.ppmr.pods;
 import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.CommandStarter;
@@ -12,6 +13,7 @@ import io.ppmr.linux.Command;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.protocol.control.PodAddresses;
 import io.ppmr.protocol.control.PodSpecification;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -19,6 +21,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
@@ -139,11 +142,34 @@ class PodRuntimeTest {
     /** Both can be repeated, as by the next run of a service. */
     @Test
     void shouldDropAllPacketsUntilTheCableIsPluggedIn() throws Exception {
+        requireDroppedUntilPlugged(atNode(), Optional.empty());
+    }
+
+    @Test
+    void shouldDropThemWhenAProgramWasStartedBefore() throws Exception {
+        PodRuntime node = atNode();
+        try (PodCables cables = node.startCables()) {
+            assertEquals("all", cables.request(List.of("unplug", networkFile().toString(), "eth0", "ppmr0a14000c")));
+            requireDroppedUntilPlugged(node, Optional.of(cables));
+            List<String> nowhere = List.of("unplug", "/nowhere", "eth0", "ppmr0a14000c");
+            assertThrows(IOException.class, () -> cables.request(nowhere));
+            assertEquals("all", cables.request(List.of("unplug", networkFile().toString(), "eth0", "ppmr0a14000c")));
+        }
+    }
+
+    @Test
+    void shouldDropThemWhenTheProgramThatWasStartedBeforeHasEnded() throws Exception {
+        PodRuntime node = atNode();
+        PodCables cables = node.startCables();
+        cables.close();
+        requireDroppedUntilPlugged(node, Optional.of(cables));
+    }
+
+    private void requireDroppedUntilPlugged(PodRuntime node, Optional<PodCables> cables) throws Exception {
         Assumptions.assumeTrue(
                 Command.of(List.of("sh", "-c", "command -v nft")).run(LIMIT).succeeded(), "needs nft");
-        PodRuntime node = atNode();
         for (int i = 0; i < 2; i++) {
-            assertEquals(PodRuntime.DroppedPackets.ALL, node.unplug(pod(), networkFile()));
+            assertEquals(PodRuntime.DroppedPackets.ALL, node.unplug(pod(), networkFile(), cables));
             String link = inside("ip", "link", "show", "eth0");
             assertTrue(link.contains("NO-CARRIER") && link.contains("NOARP"), link);
             String rules = inside("nft", "list", "ruleset");
@@ -152,7 +178,7 @@ class PodRuntimeTest {
             assertTrue(rules.contains("hook ingress device \"lo\" priority filter; policy drop"), rules);
         }
         for (int i = 0; i < 2; i++) {
-            node.plug(pod(), networkFile());
+            node.plug(pod(), networkFile(), cables);
             String link = inside("ip", "link", "show", "eth0");
             assertTrue(link.contains("LOWER_UP") && !link.contains("NOARP"), link);
             assertEquals("", inside("nft", "list", "ruleset"));
@@ -175,8 +201,8 @@ class PodRuntimeTest {
         try {
             assertEquals(".".repeat(70), new String(many.getInputStream().readNBytes(70), StandardCharsets.US_ASCII));
             PodRuntime node = atNode();
-            assertDoesNotThrow(() -> node.unplug(pod(), networkFile()));
-            assertDoesNotThrow(() -> node.plug(pod(), networkFile()));
+            assertDoesNotThrow(() -> node.unplug(pod(), networkFile(), Optional.empty()));
+            assertDoesNotThrow(() -> node.plug(pod(), networkFile(), Optional.empty()));
         } finally {
             many.descendants().forEach(ProcessHandle::destroyForcibly);
             many.destroyForcibly().waitFor();

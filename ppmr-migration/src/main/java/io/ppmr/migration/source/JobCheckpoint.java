@@ -5,10 +5,14 @@ import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.checkpoint.Enclosure;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.OrphanedCommand;
+import io.ppmr.checkpoint.PreparedCheckpoint;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.RankCommands;
 import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.linux.Command;
+import io.ppmr.linux.LogContext;
+import io.ppmr.linux.ParallelWork;
 import io.ppmr.linux.ProcessIdentity;
 import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.RequestException;
@@ -29,6 +33,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
@@ -54,6 +59,8 @@ public final class JobCheckpoint implements AutoCloseable {
     private static final long AGAIN_NS = TimeUnit.SECONDS.toNanos(1);
     /** After that time the next run of the service continues the pods by the note. */
     private static final Duration RESUME_AT_THE_END = Duration.ofSeconds(20);
+
+    private static final long MOST_WAIT_NS = TimeUnit.SECONDS.toNanos(10);
 
     /** Beside memory, an image has some megabytes of CRIU's files. */
     private static final long IMAGE_MARGIN_BYTES = 64L << 20;
@@ -86,15 +93,44 @@ public final class JobCheckpoint implements AutoCloseable {
     private final Path workRoot;
     private final OriginalRanks originals;
     private final RankCommands dumps = new RankCommands("checkpoint");
+    private final Map<Integer, PreparedCheckpoint> prepared = new ConcurrentHashMap<>();
     private final Map<String, List<MemberImage.WrittenFile>> files = new TreeMap<>();
     private final Map<Integer, StoppedProcesses> stopped = new TreeMap<>();
     private Map<Integer, List<ProcessIdentity>> trees = Map.of();
     private Optional<CheckpointNote> note = Optional.empty();
     private boolean isRunning = true;
     private boolean isWritten;
-    private long heldNs;
-    private long dumpedNs;
-    private long resumedNs;
+    private final StepTimes times = new StepTimes();
+
+    /** The ends of the steps of a hold. */
+    private static final class StepTimes {
+        private long heldNs;
+        private long outNs;
+        private long dumpedNs;
+        private long checkedNs;
+        private long orderedNs;
+        private long resumedNs;
+
+        private long heldMs() {
+            return TimeUnit.NANOSECONDS.toMillis(resumedNs - heldNs);
+        }
+
+        private long dumpMs() {
+            return TimeUnit.NANOSECONDS.toMillis(dumpedNs - heldNs);
+        }
+
+        /** Returns the milliseconds of each step. */
+        @Override
+        public String toString() {
+            long[] ends = {heldNs, outNs, dumpedNs, checkedNs, orderedNs, resumedNs};
+            String[] names = {"cables out", "dumps", "checks", "GO", "cables in"};
+            List<String> words = new ArrayList<>();
+            for (int step = 0; step < names.length; step++) {
+                words.add(names[step] + " " + TimeUnit.NANOSECONDS.toMillis(ends[step + 1] - ends[step]));
+            }
+            return String.join(", ", words);
+        }
+    }
 
     private JobCheckpoint(SourceContext service, Job job, CheckpointOrder order) throws CheckpointException {
         this.service = service;
@@ -176,7 +212,10 @@ public final class JobCheckpoint implements AutoCloseable {
         }
     }
 
-    /** Holds all pods with their cables out, and starts their dumps. The note is on the disk before. */
+    /**
+     * Holds all pods with their cables out, and starts their dumps. All that needs no held pod is done before: the
+     * note and the pods' records are on the disk, and the tools wait for their start.
+     */
     public void hold() throws IOException, CheckpointException {
         trees = originals.trees();
         Map<Integer, CheckpointNote.HeldMember> pods = new LinkedHashMap<>();
@@ -194,15 +233,45 @@ public final class JobCheckpoint implements AutoCloseable {
                 pods));
         note.get().write(service.settings().journal());
         isRunning = false;
-        Map<Integer, Enclosure> enclosures = originals.enclosures(job);
-        heldNs = System.nanoTime();
-        originals.detach(job, Optional.empty());
-        dumps.start(job.pods().keySet(), rank -> {
+        originals.leave(job, Optional.empty());
+        prepareDumps(originals.enclosures(job));
+        times.heldNs = System.nanoTime();
+        Map<Integer, RankCommand> started = new ConcurrentHashMap<>();
+        try {
+            // Each pod is dumped as soon as its own cable is out. This does not wait for the cables of the others.
+            ParallelWork.forEach("ppmr-job-hold", job.pods().keySet(), rank -> {
+                originals.detach(rank);
+                started.put(rank, start(rank));
+            });
+        } finally {
+            started.forEach(dumps::add);
+        }
+        times.outNs = System.nanoTime();
+    }
+
+    private void prepareDumps(Map<Integer, Enclosure> enclosures) throws IOException {
+        Command.inheritNoJars();
+        for (int rank : job.pods().keySet()) {
             WorkDirectories.create(workRoot, rank);
-            RankCommand dump = job.checkpointer().checkpoint(task(rank, enclosures.get(rank)));
-            OrphanedCommand.note(workRoot, dump.started());
-            return dump;
+        }
+        ParallelWork.forEach("ppmr-job-dump", job.pods().keySet(), rank -> {
+            try {
+                prepared.put(rank, job.checkpointer().prepare(task(rank, enclosures.get(rank))));
+            } catch (CheckpointException e) {
+                throw new IOException(e.getMessage(), e);
+            }
         });
+        for (PreparedCheckpoint one : prepared.values()) {
+            OrphanedCommand.note(workRoot, one.started());
+        }
+    }
+
+    private RankCommand start(int rank) throws IOException {
+        try (LogContext.Scope about = LogContext.rank(rank)) {
+            return prepared.get(rank).start();
+        } catch (CheckpointException e) {
+            throw new IOException(e.getMessage(), e);
+        }
     }
 
     private CheckpointTask task(int rank, Enclosure enclosure) throws IOException {
@@ -231,13 +300,14 @@ public final class JobCheckpoint implements AutoCloseable {
                 stopped.put(held.rank(), StoppedProcesses.of(held));
             }
             if (dumps.isEmpty()) {
-                dumpedNs = System.nanoTime();
+                times.dumpedNs = System.nanoTime();
                 originals.startHeldChecks(job, unused -> Optional.empty());
                 noteFiles(originals.processes());
                 String why = originals.whyNotHeld();
                 if (why != null) {
                     throw new CheckpointException(why);
                 }
+                times.checkedNs = System.nanoTime();
             }
         }
         return dumps.isEmpty();
@@ -263,7 +333,9 @@ public final class JobCheckpoint implements AutoCloseable {
         // The end of the service interrupts this thread, and the pods must run before it ends.
         boolean isInterrupted = Thread.interrupted();
         try {
+            times.orderedNs = System.nanoTime();
             dumps.endAll(END_DEADLINE).forEach(originals::held);
+            prepared.values().forEach(PreparedCheckpoint::close);
             long endNs = System.nanoTime() + RESUME_AT_THE_END.toNanos();
             isRunning = originals.release();
             while (!isRunning && (!isInterrupted || System.nanoTime() - endNs < 0)) {
@@ -277,7 +349,7 @@ public final class JobCheckpoint implements AutoCloseable {
                 isInterrupted |= Thread.interrupted();
                 isRunning = originals.release();
             }
-            resumedNs = System.nanoTime();
+            times.resumedNs = originals.continuedNs();
         } finally {
             if (isInterrupted) {
                 Thread.currentThread().interrupt();
@@ -291,6 +363,8 @@ public final class JobCheckpoint implements AutoCloseable {
      * @param calledOff checked repeatedly; returns true if the images are not needed, which is an error
      */
     public ImagesWritten write(BooleanSupplier calledOff) throws IOException {
+        LOG.info("job {}: its pods here were held for {} ms: {}", images.job(), times.heldMs(), times);
+        awaitLaterMembers(calledOff);
         Map<String, String> digests = new TreeMap<>();
         long bytes = 0;
         long startNs = System.nanoTime();
@@ -311,9 +385,23 @@ public final class JobCheckpoint implements AutoCloseable {
         return new ImagesWritten(
                 digests,
                 bytes,
-                TimeUnit.NANOSECONDS.toMillis(resumedNs - heldNs),
-                TimeUnit.NANOSECONDS.toMillis(dumpedNs - heldNs),
+                times.heldMs(),
+                times.dumpMs(),
                 TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs));
+    }
+
+    /**
+     * Waits for as long as the dumps took. Other nodes were held later, and may write to the same disk or server: this
+     * sync would lengthen their pause.
+     */
+    private void awaitLaterMembers(BooleanSupplier calledOff) throws IOException {
+        long waitNs = Math.min(times.dumpedNs - times.heldNs, MOST_WAIT_NS);
+        while (System.nanoTime() - times.resumedNs < waitNs) {
+            if (calledOff.getAsBoolean()) {
+                throw new IOException("the images are no longer needed");
+            }
+            LockSupport.parkNanos(POLL.toNanos());
+        }
     }
 
     private ImageManifest manifest(int rank, PodFacts pod, String name) throws IOException {

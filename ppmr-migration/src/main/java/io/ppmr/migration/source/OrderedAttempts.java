@@ -183,7 +183,8 @@ final class OrderedAttempts implements Attempts {
         Map<Integer, List<ProcessIdentity>> trees = originals.trees();
         record.setExpectedBytes(OriginalRanks.imageBytes(trees));
         Map<Integer, Enclosure> enclosures = originals.enclosures(context.job());
-        originals.detach(context.job(), Optional.of(context.secret()));
+        originals.leave(context.job(), Optional.of(context.secret()));
+        originals.detachAll();
         next.startCheckpoints(trees, enclosures);
     }
 

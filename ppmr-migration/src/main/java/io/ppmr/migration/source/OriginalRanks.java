@@ -39,6 +39,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.stream.Stream;
@@ -86,8 +87,14 @@ final class OriginalRanks {
 
     private boolean recorded;
     private FrozenCgroups frozen = FrozenCgroups.NONE;
+    /** The pods that leave, by rank. */
+    private final Map<Integer, RankSurroundings.PodDeparture> departures = new ConcurrentHashMap<>();
     /** True while the networks of pods may be disconnected. */
     private boolean detached;
+    /** True while pods whose networks are connected may have records that they leave. */
+    private boolean unsettled;
+    /** The time of the last call that continued the ranks. */
+    private long continuedNs;
 
     private OriginalRanks(
             String migrationId,
@@ -174,13 +181,23 @@ final class OriginalRanks {
         return enclosures;
     }
 
-    /** Disconnects the networks of the ranks' pods. */
-    void detach(Job job, Optional<MigrationSecret> secret) throws IOException {
+    /** Notes that the ranks' pods leave. Their networks are not touched. Other jobs have none. */
+    void leave(Job job, Optional<MigrationSecret> secret) throws IOException {
         detached |= !job.pods().isEmpty();
         ParallelWork.forEach(
-                "ppmr-pod-detach",
+                "ppmr-pod-leave",
                 job.pods().keySet(),
-                rank -> surroundings.detach(migrationId, secret, roots.get(rank)));
+                rank -> departures.put(rank, surroundings.leave(migrationId, secret, roots.get(rank))));
+    }
+
+    /** Disconnects the networks of all pods that leave. */
+    void detachAll() throws IOException {
+        ParallelWork.forEach("ppmr-pod-detach", departures.keySet(), this::detach);
+    }
+
+    /** Disconnects the network of a pod that leaves. Any thread, one for each pod. */
+    void detach(int rank) throws IOException {
+        departures.get(rank).detach();
     }
 
     /**
@@ -541,9 +558,11 @@ final class OriginalRanks {
     }
 
     /**
-     * Continues all held ranks, except for processes that the job itself had stopped.
+     * Continues all held ranks, except for processes that the job itself had stopped. The records of pods are changed
+     * after that, as these writes would lengthen the pause. A service that dies in between continues them once more.
      *
-     * @return false if the network of a pod could not be restored, so that all ranks stay held
+     * @return false if the network of a pod could not be restored, so that all ranks stay held, or if the record of a
+     *     pod that runs could not be changed. A repeated call does the rest.
      */
     boolean release() {
         thaw();
@@ -561,10 +580,30 @@ final class OriginalRanks {
                 // A checkpoint may have been under way when the service died, and may stop its rank once more.
                 ? OrphanedCommand.resumeAll(held.values())
                 : HeldRank.releaseAll(held.values());
+        continuedNs = System.nanoTime();
         failures.forEach((rank, why) -> logOf(rank, "the original of rank {} could not be continued: {}", why));
         held.clear();
         heldNow = List.of();
-        return true;
+        return settle();
+    }
+
+    /** Returns the time at which {@link #release} has continued the ranks. */
+    long continuedNs() {
+        return continuedNs;
+    }
+
+    private boolean settle() {
+        if (unsettled) {
+            try {
+                surroundings.settle(migrationId);
+                departures.clear();
+                unsettled = false;
+            } catch (IOException e) {
+                LOG.error(
+                        "migration {}: its pods run, but their records still have it: {}", migrationId, e.getMessage());
+            }
+        }
+        return !unsettled;
     }
 
     /** Continues each pod, held or not, because a failed checkpoint leaves its pod stopped. */
@@ -575,6 +614,7 @@ final class OriginalRanks {
         }
         surroundings.attach(migrationId);
         detached = false;
+        unsettled = true;
         processes.snapshot().trees(roots).forEach((rank, tree) -> {
             if (!tree.isEmpty()) {
                 held.putIfAbsent(rank, new HeldRank(rank, tree, List.of()).withStoppedByJob(stoppedByJob(rank)));

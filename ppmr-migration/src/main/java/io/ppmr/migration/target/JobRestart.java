@@ -315,6 +315,7 @@ public final class JobRestart {
             isReleased = true;
         }
         service.surroundings().attach(order.move());
+        service.surroundings().settle(order.move());
         OrphanedCommand.resumeAll(held)
                 .forEach((rank, why) -> LOG.error("job {}: a pod was not continued: {}", order.job(), why));
         close();

@@ -42,6 +42,7 @@ public final class JobRestarts {
                 continue;
             }
             service.surroundings().attach(note.move());
+            service.surroundings().settle(note.move());
             HeldRank pods = HeldRank.recorded(0, note.processes(), note.stopped(), new ProcessTable().snapshot());
             OrphanedCommand.resumeAll(List.of(pods))
                     .forEach((rank, why) -> LOG.warn("{}: not all processes were continued: {}", note.move(), why));

@@ -642,6 +642,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
     private boolean releaseCopies() {
         try {
             service.surroundings().attach(move());
+            service.surroundings().settle(move());
         } catch (IOException e) {
             LOG.error("migration {}: its pods stay held until their network is restored: {}", id, e.getMessage());
             return false;
