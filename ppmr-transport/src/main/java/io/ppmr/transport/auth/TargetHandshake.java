@@ -106,6 +106,11 @@ public final class TargetHandshake {
         }
     }
 
+    /** Returns true if the peer has shown the key, though the handshake is not complete. */
+    public boolean hasShownKey() {
+        return tls != null && tls.hasShownKey();
+    }
+
     private void requireEncryption() throws IOException {
         if (authenticator.encryption() == Encryption.OFF) {
             TargetTlsHandshake.refuse(channel);

@@ -24,6 +24,7 @@ final class TargetTls extends AbstractTlsServer {
     private final PeerAuthenticator authenticator;
     private final Object peer;
     private boolean isKeyOffered;
+    private boolean hasShownKey;
     private IOException refusal;
     private TlsProfile.Exported exported;
 
@@ -79,6 +80,11 @@ final class TargetTls extends AbstractTlsServer {
         return null;
     }
 
+    /** Returns true if the peer's first message was made with the key. It may be a recorded one. */
+    boolean hasShownKey() {
+        return hasShownKey;
+    }
+
     /** Follows the check of the key, and precedes the key exchange. */
     @Override
     @SuppressWarnings("rawtypes")
@@ -86,6 +92,7 @@ final class TargetTls extends AbstractTlsServer {
         if (!isKeyOffered) {
             throw new TlsFatalAlert(AlertDescription.unknown_psk_identity);
         }
+        hasShownKey = true;
         requireCommonVersion(TlsExtensionsUtils.getALPNExtensionClient(extensions));
         super.processClientExtensions(extensions);
     }

@@ -102,6 +102,10 @@ final class TargetTlsHandshake {
         return isWhole ? Optional.of(verifySource()) : Optional.empty();
     }
 
+    boolean hasShownKey() {
+        return server.hasShownKey();
+    }
+
     private IOException named(IOException cause) {
         if (server.refusal().isPresent()) {
             return server.refusal().get();

@@ -34,6 +34,10 @@ public final class AcceptLoop implements AutoCloseable {
     private static final long CLOSE_MS = 5000;
     /** Maximum accepts per cycle, so that pending handshakes are served too. */
     private static final int MAX_ACCEPTS_PER_CYCLE = 64;
+    /** While handshakes are completed, new connections wait in the kernel's queue for at most this time. */
+    private static final long COMPLETING_NS = TimeUnit.MILLISECONDS.toNanos(250);
+
+    private static final long COMPLETING_LOOK_NS = TimeUnit.MILLISECONDS.toNanos(10);
 
     /**
      * Limits for connections that are not admitted yet.
@@ -67,6 +71,11 @@ public final class AcceptLoop implements AutoCloseable {
          */
         int proceed() throws IOException;
 
+        /** Returns true if the peer has shown the key, though the handshake is not complete. */
+        default boolean hasShownKey() {
+            return false;
+        }
+
         /**
          * Takes over the admitted channel, which is in non-blocking mode and no longer belongs to the loop.
          *
@@ -96,6 +105,7 @@ public final class AcceptLoop implements AutoCloseable {
     private long backOffUntilNs;
     private long failedLines;
     private boolean backingOff;
+    private long admittedNs = System.nanoTime() - COMPLETING_NS;
     private volatile boolean closed;
 
     /**
@@ -194,7 +204,9 @@ public final class AcceptLoop implements AutoCloseable {
             backingOff = backOffNs > 0;
             waitNs = backingOff ? Math.min(waitNs, backOffNs) : waitNs;
         }
-        accepting.interestOps(backingOff ? 0 : SelectionKey.OP_ACCEPT);
+        boolean isCompleting = isCompleting();
+        waitNs = isCompleting ? Math.min(waitNs, COMPLETING_LOOK_NS) : waitNs;
+        accepting.interestOps(backingOff || isCompleting ? 0 : SelectionKey.OP_ACCEPT);
         // At least 1 ms, because 0 means no time limit.
         selector.select(waitNs == Long.MAX_VALUE ? 0 : Math.max(1, TimeUnit.NANOSECONDS.toMillis(waitNs) + 1));
         List<SelectionKey> ready = List.copyOf(selector.selectedKeys());
@@ -224,8 +236,16 @@ public final class AcceptLoop implements AutoCloseable {
         }
     }
 
+    /**
+     * Returns true if many handshakes of peers with the key are being completed. More of them at a time would delay
+     * all, until each is closed for another one.
+     */
+    private boolean isCompleting() {
+        return unauthenticated.hasManyProved() && System.nanoTime() - admittedNs < COMPLETING_NS;
+    }
+
     private void acceptAll(List<PendingConnection> admitted) throws IOException {
-        for (int i = 0; i < MAX_ACCEPTS_PER_CYCLE && !closed; i++) {
+        for (int i = 0; i < MAX_ACCEPTS_PER_CYCLE && !closed && !isCompleting(); i++) {
             cycle.increment();
             SocketChannel channel;
             try {
@@ -273,9 +293,13 @@ public final class AcceptLoop implements AutoCloseable {
             int operation = pending.handler().proceed();
             if (operation == ConnectionHandler.ADMITTED) {
                 unauthenticated.remove(key);
+                admittedNs = System.nanoTime();
                 key.cancel();
                 admitted.add(pending);
             } else {
+                if (pending.handler().hasShownKey()) {
+                    unauthenticated.prove(key);
+                }
                 key.interestOps(operation);
             }
         } catch (IOException | RuntimeException | Error e) {

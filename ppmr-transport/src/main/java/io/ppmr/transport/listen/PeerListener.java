@@ -234,6 +234,11 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
         }
 
         @Override
+        public boolean hasShownKey() {
+            return handshake.hasShownKey();
+        }
+
+        @Override
         public void takeOver(SocketChannel channel) throws IOException {
             SessionId session = accepted.session();
             if (accepted.kind() == ConnectionKind.DATA) {

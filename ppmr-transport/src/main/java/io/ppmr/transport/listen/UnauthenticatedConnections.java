@@ -7,16 +7,20 @@ import java.net.SocketAddress;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.LongSupplier;
 
 /**
  * The limited places of unauthenticated connections. A new connection always gets a place. If all are in use the oldest
  * connection is closed, and if those of its address are in use the oldest of that address. So an idle connection keeps
  * a place only while no other connection needs it. A peer that authenticates at once succeeds, even from the attacker's
- * own address. An authenticated connection is removed and no longer counts. For one thread.
+ * own address. A connection that has shown the key stays, since its peer would repeat a handshake that is half done.
+ * That does not hold if half of all have shown it: a host that repeats recorded bytes can do so, too. An authenticated
+ * connection is removed and no longer counts. For one thread.
  *
  * @param <T> a connection
  */
@@ -33,6 +37,8 @@ final class UnauthenticatedConnections<T> {
     private final LinkedHashMap<T, Entry> connections = new LinkedHashMap<>();
 
     private final Map<Object, Integer> addresses = new HashMap<>();
+    /** Those of the connections that have shown the key. */
+    private final Set<T> proved = new HashSet<>();
 
     /**
      * Creates an empty set.
@@ -68,7 +74,7 @@ final class UnauthenticatedConnections<T> {
                     .map(Map.Entry::getKey)
                     .findFirst();
         } else if (connections.size() >= most) {
-            evicted = oldest();
+            evicted = hasManyProved() ? oldest() : oldestWithoutKey();
         }
         evicted.ifPresent(this::remove);
         connections.put(connection, new Entry(address, clockNs.getAsLong() + limitNs));
@@ -76,8 +82,27 @@ final class UnauthenticatedConnections<T> {
         return evicted;
     }
 
+    private Optional<T> oldestWithoutKey() {
+        return connections.keySet().stream()
+                .filter(one -> !proved.contains(one))
+                .findFirst();
+    }
+
+    /** Notes that a connection has shown the key. */
+    void prove(T connection) {
+        if (connections.containsKey(connection)) {
+            proved.add(connection);
+        }
+    }
+
+    /** Returns true if half of the places have connections that have shown the key. */
+    boolean hasManyProved() {
+        return proved.size() >= most / 2;
+    }
+
     /** Removes a connection, if it is present. */
     void remove(T connection) {
+        proved.remove(connection);
         Entry entry = connections.remove(connection);
         if (entry != null) {
             addresses.computeIfPresent(entry.address(), (address, count) -> count == 1 ? null : count - 1);

@@ -48,6 +48,35 @@ class UnauthenticatedConnectionsTest {
     }
 
     @Test
+    void shouldEvictAConnectionWithoutTheKeyWhenFewHaveShownIt() {
+        for (int i = 0; i < 6; i++) {
+            connections.add(i, "address " + i);
+        }
+        connections.prove(0);
+        connections.prove(1);
+        assertEquals(Optional.of(2), connections.add(6, "another"));
+        assertEquals(Optional.of(3), connections.add(7, "another"));
+    }
+
+    /** A host that repeats recorded bytes cannot keep others from a place for longer than before. */
+    @Test
+    void shouldEvictTheOldestWhenHalfOfAllHaveShownTheKey() {
+        for (int i = 0; i < 6; i++) {
+            connections.add(i, "address " + i);
+        }
+        for (int i = 0; i < 3; i++) {
+            connections.prove(i);
+        }
+        assertTrue(connections.hasManyProved());
+        assertEquals(Optional.of(0), connections.add(6, "another"));
+        assertEquals(Optional.of(3), connections.add(7, "another"), "two are left with the key");
+        connections.prove(0);
+        connections.remove(1);
+        connections.remove(2);
+        assertTrue(!connections.hasManyProved(), "those that are gone do not count");
+    }
+
+    @Test
     void shouldCountOnlyRemainingConnectionsForTheShareOfAnAddress() {
         for (int i = 0; i < 1000; i++) {
             // Each authenticates before the next one arrives, and stays connected.
