@@ -173,8 +173,9 @@ final class ClusterJobCommand implements Runnable {
                     set.state());
         }
         if (!found.sets().isEmpty() && !found.schedule().survivesLoss()) {
-            out.println("the loss of a node ends this job: its sets are on local disks, and have no second place."
-                    + " Remedy: the operator writes copies = \"DIRECTORY\" in the pods' template");
+            out.println("no set is safe: the loss of a node would end this job. Remedy: the operator writes copies ="
+                    + " \"DIRECTORY\" in the pods' template, on a filesystem that all nodes share; the log of the"
+                    + " active controller names what fails");
         }
         out.flush();
     }

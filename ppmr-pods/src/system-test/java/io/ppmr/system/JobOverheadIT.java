@@ -64,8 +64,8 @@ class JobOverheadIT {
     }
 
     private static JsonNode show() throws Exception {
-        PpmrCommand shown = ppmr(
-                "job", "show", "--json", "--socket", node.socket().toString(), BridgedNode.USER + "/" + JOB);
+        PpmrCommand shown =
+                ppmr("job", "show", "--json", "--socket", node.socket().toString(), BridgedNode.USER + "/" + JOB);
         return shown.exitCode() == 0 ? JSON.readTree(shown.said()) : JSON.createObjectNode();
     }
 
@@ -75,8 +75,23 @@ class JobOverheadIT {
     @Test
     void shouldHoldTheJobForTheOrderedPartOfItsTime() throws Exception {
         PpmrCommand run = ppmr(
-                "pod", "run", "--socket", node.socket().toString(), "--user", BridgedNode.USER, "--job", JOB,
-                "--members", "1", "--checkpoint-every", "1s", "budget-pod", "--", "perl", "-e", PROGRAM);
+                "pod",
+                "run",
+                "--socket",
+                node.socket().toString(),
+                "--user",
+                BridgedNode.USER,
+                "--job",
+                JOB,
+                "--members",
+                "1",
+                "--checkpoint-every",
+                "1s",
+                "budget-pod",
+                "--",
+                "perl",
+                "-e",
+                PROGRAM);
         assertEquals(0, run.exitCode(), run.said());
         Map<Integer, Taken> all = new TreeMap<>();
         // An interval is that from a checkpoint to the next one.
@@ -84,7 +99,9 @@ class JobOverheadIT {
             for (JsonNode set : show().at("/sets")) {
                 all.put(
                         set.at("/round").asInt(),
-                        new Taken(set.at("/held_ms").asDouble(), set.at("/taken_at_ms").asDouble()));
+                        new Taken(
+                                set.at("/held_ms").asDouble(),
+                                set.at("/taken_at_ms").asDouble()));
             }
             return all.size() > CHECKPOINTS;
         });

@@ -353,7 +353,7 @@ class RecoverIT {
         MovingNode holder = find(1).node();
         requireRecovered(recover());
         assertTrue(
-                holder.target().log().contains("cannot be used, and another directory is tried"),
+                holder.target().log().contains("cannot be used, and the next directory is tried"),
                 "the log names the damaged image");
         checkpoint();
     }
@@ -372,7 +372,7 @@ class RecoverIT {
                 () -> PpmrCommand.run(words("checkpoint")).exitCode() == 0);
         Conditions.until(MovingNode.LIMIT, "the controller names the directory", () -> controller
                 .log()
-                .contains("no node sees all images"));
+                .contains("no other node sees all images"));
         assertEquals(
                 "copying",
                 show().at("/sets")

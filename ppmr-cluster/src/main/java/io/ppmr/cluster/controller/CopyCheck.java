@@ -5,6 +5,7 @@ import io.ppmr.cluster.job.JobSet;
 import io.ppmr.daemon.jobs.JobName;
 import io.ppmr.migration.RequestException;
 import java.io.IOException;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -19,6 +20,7 @@ import java.util.TreeSet;
  * uses it.
  */
 final class CopyCheck {
+    private static final Duration LIMIT = Duration.ofSeconds(60);
     private final QueriedCluster services;
 
     CopyCheck(QueriedCluster services) {
@@ -26,40 +28,55 @@ final class CopyCheck {
     }
 
     /**
-     * Returns why the set is not safe; empty if it is.
+     * Returns why the set is not safe; empty if it is. Each image must be seen by another node than the one that has
+     * written it: by one spare, since spares would restore lost pods, or by nodes of the job if there is no spare.
      *
-     * @param hosts the nodes of the job. Spares are asked first, since they would restore lost pods
+     * @param hosts the nodes of the job
      */
     Optional<String> whyNotSafe(JobName job, JobSet set, Set<String> hosts) throws InterruptedException {
         List<String> reasons = new ArrayList<>();
+        long limitNs = System.nanoTime() + LIMIT.toNanos();
         try {
-            Set<String> asked = new TreeSet<>(hosts);
-            List<String> all = new ArrayList<>(services.spares(asked));
-            all.addAll(asked);
-            for (String host : all) {
-                Optional<String> why = whyNotSafe(job, set, host);
-                if (why.isEmpty()) {
-                    return why;
+            List<String> spares = services.spares(new TreeSet<>(hosts));
+            List<String> queried = spares.isEmpty() ? List.copyOf(new TreeSet<>(hosts)) : spares;
+            Map<String, String> seen = new TreeMap<>();
+            for (String host : queried) {
+                if (System.nanoTime() - limitNs > 0) {
+                    reasons.add("the time is over");
+                    break;
                 }
-                reasons.add(why.get());
+                Map<String, String> images = imagesOfOthers(job, set, host, reasons);
+                if (spares.isEmpty()) {
+                    seen.putAll(images);
+                } else {
+                    seen = images;
+                }
+                if (set.isOf(seen)) {
+                    return Optional.empty();
+                }
             }
         } catch (IOException e) {
             reasons.add(String.valueOf(e.getMessage()));
         }
-        return Optional.of("no node sees all images of set " + set.id() + " in its directory of copies: "
-                + String.join("; ", reasons)
+        return Optional.of("no other node sees all images of set " + set.id() + " in its directory of copies: "
+                + (reasons.isEmpty() ? "there is no other node" : String.join("; ", reasons))
                 + ". Remedy: mount the same filesystem there on all nodes (copies in the pods' template)");
     }
 
-    private Optional<String> whyNotSafe(JobName job, JobSet set, String host) throws InterruptedException {
+    /** Returns the digests of the images that other nodes than this one have written. */
+    private Map<String, String> imagesOfOthers(JobName job, JobSet set, String host, List<String> reasons)
+            throws InterruptedException {
+        Map<String, String> digests = new TreeMap<>();
         try {
-            Map<String, String> digests = new TreeMap<>();
-            new ImageLists(job, services)
-                    .of(host, set.id(), ImagePlaces.COPIES)
-                    .forEach((pod, image) -> digests.put(pod, ImageLists.digestOf(image)));
-            return set.isOf(digests) ? Optional.empty() : Optional.of(host + " sees " + digests.size());
+            new ImageLists(job, services).of(host, set.id(), ImagePlaces.COPIES).forEach((pod, image) -> {
+                if (!ImageLists.writerOf(image).equals(host)) {
+                    digests.put(pod, ImageLists.digestOf(image));
+                }
+            });
+            reasons.add(host + " sees " + digests.size() + " of others");
         } catch (IOException | RequestException e) {
-            return Optional.of(host + ": " + e.getMessage());
+            reasons.add(host + ": " + e.getMessage());
         }
+        return digests;
     }
 }

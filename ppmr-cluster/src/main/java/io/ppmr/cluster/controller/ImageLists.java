@@ -42,6 +42,11 @@ final class ImageLists {
         throw new IOException("its list of images does not end within " + MOST_PAGES + " pages");
     }
 
+    /** Returns the node that has written an image in such a list. */
+    static String writerOf(String image) {
+        return image.substring(image.indexOf(' ') + 1);
+    }
+
     /** Returns the digest of an image in such a list. */
     static String digestOf(String image) {
         return image.substring(0, Math.max(0, image.indexOf(' ')));

@@ -99,13 +99,7 @@ final class JobAnswers {
     void tick() {
         jobs.tick();
         List<Recoveries.StandingJob> failed = jobs.stopped().stream()
-                .map(one -> new Recoveries.StandingJob(
-                        one.job(),
-                        one.number(),
-                        one.failed(),
-                        one.sets().size() < 2
-                                ? Optional.empty()
-                                : Optional.of(one.sets().get(one.sets().size() - 2))))
+                .map(one -> new Recoveries.StandingJob(one.job(), one.number(), one.failed(), one.olderSet()))
                 .toList();
         long nowNs = BootClock.nowNs();
         if (nowNs - standingNs >= ALARM.toNanos()) {

@@ -80,7 +80,13 @@ final class RestartPlan {
         Map<String, Set<String>> plan = new TreeMap<>();
         homes.forEach((pod, host) ->
                 plan.computeIfAbsent(host, unused -> new TreeSet<>()).add(pod));
-        requireImages(plan, readable);
+        try {
+            requireImages(plan, readable);
+        } catch (RequestException e) {
+            // An image that was exchanged, or is damaged, may be right at the second place.
+            LOG.warn("job {}: images are compared at the second place: {}", job, e.getMessage());
+            requireImages(plan, images(List.copyOf(plan.keySet()), ImagePlaces.COPIES));
+        }
         for (Map.Entry<String, Set<String>> node : plan.entrySet()) {
             requireFit(node.getKey(), node.getValue(), !living.contains(node.getKey()));
         }
@@ -90,8 +96,16 @@ final class RestartPlan {
     /** Living nodes read their own disks. Only one whose images are not all there looks at the copies. */
     private Map<String, Map<String, String>> nearImages(Map<String, String> homes, Set<String> living)
             throws RequestException, InterruptedException {
-        Map<String, Map<String, String>> readable = images(List.copyOf(living), ImagePlaces.NEAR);
+        Map<String, Map<String, String>> readable = new TreeMap<>();
         Set<String> incomplete = new TreeSet<>();
+        for (String host : living) {
+            try {
+                readable.put(host, images(host, ImagePlaces.NEAR));
+            } catch (IOException | RequestException e) {
+                LOG.warn("job {}: node {} does not read its own images: {}", job, host, e.getMessage());
+                readable.put(host, Map.of());
+            }
+        }
         homes.forEach((pod, host) -> {
             if (!readable.get(host).containsKey(pod)) {
                 incomplete.add(host);
@@ -127,6 +141,7 @@ final class RestartPlan {
     /** Lost pods go to spares that can read their images, as many as fit on each. */
     private void addSpares(Map<String, String> homes, Map<String, Map<String, String>> readable, Set<String> avoided)
             throws RequestException, IOException, InterruptedException {
+        List<String> failures = new ArrayList<>();
         List<String> spares = new ArrayList<>(services.spares(new TreeSet<>(homes.values())));
         spares.sort(Comparator.comparing(avoided::contains));
         for (String spare : spares) {
@@ -134,6 +149,7 @@ final class RestartPlan {
                 readable.put(spare, images(spare, ImagePlaces.ALL));
             } catch (IOException | RequestException e) {
                 LOG.info("job {}: node {} is no spare: {}", job, spare, e.getMessage());
+                failures.add(spare + ": " + e.getMessage());
                 readable.put(spare, Map.of());
             }
         }
@@ -146,6 +162,7 @@ final class RestartPlan {
                     .filter(one -> homes.values().stream().filter(one::equals).count() < JobTable.MOST_PODS_OF_A_NODE)
                     .findFirst();
             if (spare.isEmpty()) {
+                requireAnswers(failures);
                 throw new UnreadableSetException("no spare node can read the image of pod " + pod + " in set "
                         + facts.set().orElseThrow().id() + ": asked were "
                         + (spares.isEmpty() ? "none" : String.join(", ", spares))
@@ -154,6 +171,7 @@ final class RestartPlan {
             homes.put(pod, spare.get());
         }
         if (homes.size() < facts.members()) {
+            requireAnswers(failures);
             Set<String> missing = new TreeSet<>();
             facts.places().values().forEach(missing::addAll);
             missing.removeAll(homes.keySet());
@@ -162,6 +180,16 @@ final class RestartPlan {
                     + facts.set().orElseThrow().id() + ": queried were "
                     + (spares.isEmpty() ? "none" : String.join(", ", spares))
                     + ". Remedy: start a target that sees the directory of checkpoints, or of copies");
+        }
+    }
+
+    /** Images that a node cannot show now may be there. An older set would cost work that is not lost. */
+    private static void requireAnswers(List<String> failures) throws RequestException {
+        if (!failures.isEmpty()) {
+            throw new RequestException("spare nodes do not show which images they can read: "
+                    + String.join("; ", failures)
+                    + ". Remedy: order it again; or mend the directory of checkpoints or copies there; or name an older"
+                    + " set (--set)");
         }
     }
 
@@ -236,9 +264,10 @@ final class RestartPlan {
                             + facts.members() + ". Remedy: name nodes that see all its images (--on)");
         }
         if (!facts.set().get().isOf(digests)) {
-            throw new RequestException("the images of set " + facts.set().get().id()
-                    + " are not those that were recorded: they were exchanged, or are of another job. Remedy: restart"
-                    + " from another set (--set)");
+            throw new UnreadableSetException(
+                    "the images of set " + facts.set().get().id()
+                            + " are not those that were recorded: they were exchanged, or are of another job. Remedy:"
+                            + " restart from another set (--set)");
         }
     }
 

@@ -97,7 +97,7 @@ sealed interface JobEvent {
     record SetCopied(String set) implements JobEvent {}
 
     /** The copy of a set does not advance. */
-    record CopyGivenUp(String set) implements JobEvent {}
+    record CopyStuck(String set) implements JobEvent {}
 
     /** A node is lost, or the time of the present step is over. */
     record StepFailed(String reason) implements JobEvent {}

@@ -51,6 +51,7 @@ public final class JobMembers {
 
     private static final Duration VOID_LIMIT = Duration.ofSeconds(40);
 
+    private static final Duration COPY_END = Duration.ofSeconds(5);
     private static final long MASK = 0xffffffffL;
     /** The characters of an answer around each image. */
     private static final int IMAGE_MARKS = 6;
@@ -611,6 +612,12 @@ public final class JobMembers {
                 for (String pod : pods) {
                     images.remove(set, pod);
                 }
+                // Those of pods that have left this node.
+                for (String pod : images.pods(set)) {
+                    if (images.nodeOf(set, pod).equals(host)) {
+                        images.remove(set, pod);
+                    }
+                }
             }
         } catch (IOException | RuntimeException e) {
             log.write("clean", "images of earlier sets of job " + images.job() + " stay: " + e.getMessage());
@@ -776,6 +783,7 @@ public final class JobMembers {
         String after = Optional.ofNullable(find.after()).orElse("");
         NavigableMap<String, String> all = new TreeMap<>();
         Optional<IOException> failure = Optional.empty();
+        boolean isCopyLate = false;
         for (Path directory : directories(find.places())) {
             SetDirectory images =
                     new SetDirectory(directory, find.job().uid(), find.job().name());
@@ -784,9 +792,11 @@ public final class JobMembers {
                 all.putAll(reads.call(directory, READ_LIMIT, () -> images(images, find.set(), after, known)));
             } catch (IOException e) {
                 failure = Optional.of(e);
+                isCopyLate |= jobs.members().copyDirectories().contains(directory);
             }
         }
-        if (all.isEmpty() && failure.isPresent()) {
+        // Copies that are not seen now must not count as missing: an older set would be taken.
+        if (failure.isPresent() && (all.isEmpty() || isCopyLate)) {
             throw failure.get();
         }
         return page(all);
@@ -836,8 +846,10 @@ public final class JobMembers {
         for (EndingMember member : endings.values()) {
             member.close();
         }
+        copiers.values().forEach(SetCopier::beginEnd);
+        long limitNs = System.nanoTime() + COPY_END.toNanos();
         for (SetCopier copier : copiers.values()) {
-            copier.end();
+            copier.awaitEnd(limitNs);
         }
         for (TargetMember member : targets.values()) {
             member.end();

@@ -151,10 +151,13 @@ public sealed interface JobQuestion {
      * A source with images of the job queries what to copy to the second place. It repeats that until the answer has
      * no number.
      *
-     * @param set the set whose images of this node were copied; null if none
+     * @param set the set whose images of this node were copied, or are being copied; null if none
      * @param digests the digests of these images, by pod; null while they are being copied
+     * @param copiedBytes how much was copied since the service began
+     * @param failure why the images cannot be copied now; null if they can
      */
-    record AskCopy(JobName job, String host, String set, Map<String, String> digests) implements JobQuestion {}
+    record AskCopy(JobName job, String host, String set, Map<String, String> digests, long copiedBytes, String failure)
+            implements JobQuestion {}
 
     /** Controller to a service: at which addresses do pods of the job run on the node? */
     record FindAddresses(JobName job) implements JobQuestion {}

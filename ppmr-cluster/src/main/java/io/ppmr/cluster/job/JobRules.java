@@ -97,8 +97,8 @@ final class JobRules {
         if (event instanceof JobEvent.SetCopied copied) {
             return withSets(state, SetRules.copied(state.sets(), copied.set(), keep));
         }
-        if (event instanceof JobEvent.CopyGivenUp stuck) {
-            return withSets(state, SetRules.givenUp(state.sets(), stuck.set(), keep));
+        if (event instanceof JobEvent.CopyStuck stuck) {
+            return withSets(state, SetRules.ended(state.sets(), stuck.set(), keep));
         }
         if (event instanceof JobEvent.NodeOff off) {
             return dropNode(state, off);
@@ -199,7 +199,7 @@ final class JobRules {
                 event.schedule().interval(),
                 store,
                 event.schedule().recovers(),
-                event.schedule().hasCopies() || record.schedule().hasCopies());
+                event.schedule().hasCopies());
         JobState next = state.placed(places);
         boolean isCertain =
                 next.registered() == record.members() && record.moves().isEmpty();

@@ -58,6 +58,8 @@ public final class JobTable {
     private static final int MOST_ORDERS = 16;
     /** The numbers of restarts are this far from each other at most. */
     private static final long MOST_STEP = 1L << 31;
+    /** The longest reason for which a node cannot copy. */
+    private static final int MOST_FAILURE = 1000;
     /** The most questions that wait for one job. */
     private static final int MOST_WAITING = 2 * JobRecord.MOST_MEMBERS;
 
@@ -267,7 +269,8 @@ public final class JobTable {
                 && (ask.digests() == null
                         || (ask.digests().size() <= JobRules.MOST_PODS_OF_A_NODE
                                 && ask.digests().keySet().stream().allMatch(JobKey::isName)
-                                && ask.digests().values().stream().allMatch(JobSet::isDigest)));
+                                && ask.digests().values().stream().allMatch(JobSet::isDigest)))
+                && (ask.failure() == null || ask.failure().length() <= MOST_FAILURE);
         if (!isSound) {
             return Answer.refused("a question about copies has an invalid form");
         }
@@ -281,10 +284,10 @@ public final class JobTable {
             if (!jobs.containsKey(key)) {
                 return;
             }
+            copies.checked(key, set.id(), why.isEmpty(), surroundings.nowNs());
             if (why.isEmpty()) {
                 offer(key, new JobEvent.SetCopied(set.id()), answer -> {});
             } else {
-                copies.repeat(key);
                 log.write("copies", "job " + state.record().name() + ": " + why.get());
             }
         });
@@ -581,8 +584,18 @@ public final class JobTable {
                                 ? state.record().last().number()
                                 : -1 - state.record().numbers().restart(),
                         failedAt(state.record().last().reason()),
-                        state.sets().stream().map(JobSet::id).toList()))
+                        olderSet(state.sets())))
                 .toList();
+    }
+
+    /** Returns the set to go back to if the newest one cannot be restored: a safe one, if there is one. */
+    private static Optional<String> olderSet(List<JobSet> sets) {
+        List<JobSet> older = sets.subList(0, Math.max(0, sets.size() - 1));
+        return older.stream()
+                .filter(set -> set.state() == JobSet.SetState.SAFE)
+                .reduce((earlier, later) -> later)
+                .or(() -> older.stream().reduce((earlier, later) -> later))
+                .map(JobSet::id);
     }
 
     /** Returns the node whose report ended a restart: the reason begins with its name. */
@@ -649,9 +662,9 @@ public final class JobTable {
      *
      * @param number the number of the recovery that failed, or a negative one if none did
      * @param failed the node at which it failed; empty if none is known
-     * @param sets its sets, the oldest first
+     * @param olderSet the set to go back to if the newest one cannot be restored; empty if there is none
      */
-    public record StoppedJob(JobName job, long number, Optional<String> failed, List<String> sets) {}
+    public record StoppedJob(JobName job, long number, Optional<String> failed, Optional<String> olderSet) {}
 
     /** Notes the jobs whose recovery is ordered again, now or later. */
     public void recovering(Set<JobName> all) {
@@ -769,8 +782,7 @@ public final class JobTable {
                         answer -> {});
             }
         });
-        copies.stuck(jobs.keySet(), nowNs)
-                .forEach((key, set) -> offer(key, new JobEvent.CopyGivenUp(set), answer -> {}));
+        copies.stuck(states(), nowNs).forEach((key, set) -> offer(key, new JobEvent.CopyStuck(set), answer -> {}));
         beginDue(nowNs);
     }
 

@@ -270,8 +270,8 @@ final class RegularCheckpoints {
                 state.record().schedule().interval(),
                 interval(state).map(Duration::toSeconds).orElse(0L),
                 of(key, nowNs).isOverdue,
-                state.record().schedule().hasCopies()
-                        || !state.record().schedule().store().isEmpty());
+                !state.record().schedule().store().isEmpty()
+                        || state.sets().stream().anyMatch(set -> set.state() == JobSet.SetState.SAFE));
     }
 
     /** Returns the figures as of the last {@link #watch}. Any thread. */

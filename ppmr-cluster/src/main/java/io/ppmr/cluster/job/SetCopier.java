@@ -10,6 +10,9 @@ import io.ppmr.migration.keep.ImageCopy;
 import io.ppmr.migration.keep.SetDirectory;
 import java.io.IOException;
 import java.io.InterruptedIOException;
+import java.io.UncheckedIOException;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.FileSystemException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
@@ -22,24 +25,32 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Copies the images of a job that this node has written to the job's second place, while the job runs. It has a thread
- * as long as a set of the job is not safe, and none else. Safe for any thread.
+ * as long as a set of the job is being copied, by any node, and none else. Safe for any thread.
  */
 final class SetCopier {
     private static final Logger LOG = LoggerFactory.getLogger(SetCopier.class);
     private static final Duration AGAIN = Duration.ofSeconds(10);
-    private static final Duration END_LIMIT = Duration.ofSeconds(5);
+    /** A new controller may not know a job yet. One that is unknown for longer is forgotten. */
+    private static final int MOST_UNKNOWN = 30;
     /** The longest wait within a copy: the rate is kept on average. */
     private static final long LONGEST_WAIT_NS = TimeUnit.MILLISECONDS.toNanos(200);
+
+    private static final int MOST_FAILURE = 500;
 
     private final JobName job;
     private final String host;
     private final ActiveController controllers;
     private final RareLog log = new RareLog(LOG::warn);
     private Optional<Thread> thread = Optional.empty();
-    /** The checkpoint of which nothing is left to copy, or the last one that was begun. Guarded by this. */
-    private String seen = "";
+    /** The checkpoint whose copy was begun last. Guarded by this. */
+    private String begun = "";
+    /** The newest checkpoint. Guarded by this. */
+    private String newest = "";
 
+    private CopyPlaces places;
     private boolean isEnding;
+    /** Bytes that were copied since the service began. Only the thread of the copy uses it. */
+    private long copiedBytes;
 
     /** The two places of a job's images. */
     record CopyPlaces(Path from, Path to) {}
@@ -51,98 +62,161 @@ final class SetCopier {
     }
 
     /** Receives the job's record: each new set begins a copy, or lets the present one continue with it. */
-    synchronized void onRecord(JobRecord record, CopyPlaces places) {
-        String now = record.id() + " " + record.numbers().incarnation() + " "
-                + record.numbers().round();
-        boolean hasSet = record.phase() == JobPhase.RUNNING && record.numbers().round() > 0;
-        if (isEnding || !hasSet || now.equals(seen) || thread.isPresent()) {
-            return;
+    synchronized void onRecord(JobRecord record, CopyPlaces named) {
+        if (record.phase() == JobPhase.RUNNING && record.numbers().round() > 0) {
+            newest = record.id() + " " + record.numbers().incarnation() + " "
+                    + record.numbers().round();
+            places = named;
+            begin();
         }
-        seen = now;
-        thread = Optional.of(LogContext.thread(() -> run(places), "ppmr-job-copy"));
-        thread.get().start();
     }
 
-    /** Ends the present copy. What is not whole is removed, and copied by the next run of the service. */
-    void end() throws InterruptedException {
+    private synchronized void begin() {
+        if (!isEnding && thread.isEmpty() && !newest.equals(begun)) {
+            begun = newest;
+            CopyPlaces now = places;
+            thread = Optional.of(LogContext.thread(() -> run(now), "ppmr-job-copy"));
+            thread.get().start();
+        }
+    }
+
+    /** Begins to end. What is not whole is removed, and copied by the next run of the service. */
+    synchronized void beginEnd() {
+        isEnding = true;
+        thread.ifPresent(Thread::interrupt);
+    }
+
+    /** Waits for the end until a time of {@link System#nanoTime}. A directory that hangs keeps the thread longer. */
+    void awaitEnd(long limitNs) throws InterruptedException {
         Optional<Thread> running;
         synchronized (this) {
-            isEnding = true;
             running = thread;
         }
         if (running.isPresent()) {
-            running.get().interrupt();
-            running.get().join(END_LIMIT.toMillis());
+            running.get().join(Math.max(1, TimeUnit.NANOSECONDS.toMillis(limitNs - System.nanoTime())));
         }
     }
 
-    private void run(CopyPlaces places) {
+    private void run(CopyPlaces from) {
+        boolean isDone = false;
         try {
-            AskCopy next = new AskCopy(job, host, null, null);
-            while (next != null) {
-                next = step(next, places);
-            }
+            copyAll(from);
+            isDone = true;
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } catch (RuntimeException e) {
             LOG.error("job {}: a defect of this service; please report it: copies of images", job, e);
         } finally {
-            synchronized (this) {
-                thread = Optional.empty();
+            ended(isDone);
+        }
+    }
+
+    private synchronized void ended(boolean isDone) {
+        thread = Optional.empty();
+        if (isDone) {
+            // A newer set may be there since the last answer.
+            begin();
+        } else {
+            begun = "";
+        }
+    }
+
+    private void copyAll(CopyPlaces from) throws InterruptedException {
+        AskCopy next = query(null, null, null);
+        int unknown = 0;
+        while (next != null && unknown < MOST_UNKNOWN) {
+            Optional<Answer> answer = ask(next);
+            if (answer.isEmpty()) {
+                park(AGAIN.toNanos());
+                unknown++;
+            } else if (answer.get().isUnknownJob()) {
+                park(AGAIN.toNanos());
+                unknown++;
+            } else {
+                unknown = 0;
+                next = follow(answer.get(), next, from);
             }
         }
     }
 
-    /** Queries the controller, and does what it answers. Returns the next question, or null if all is safe. */
-    private AskCopy step(AskCopy question, CopyPlaces places) throws InterruptedException {
+    private AskCopy query(String set, Map<String, String> digests, String failure) {
+        return new AskCopy(job, host, set, digests, copiedBytes, failure);
+    }
+
+    /** Returns empty if no controller answers. */
+    private Optional<Answer> ask(AskCopy query) {
         try {
-            Answer answer = controllers.ask(question);
-            if (answer.isUnknownJob() || (answer.refusal() == null && answer.number() == null)) {
-                return null;
-            }
-            if (answer.refusal() != null) {
-                throw new IOException(answer.refusal());
-            }
-            if (answer.pods() == null || answer.pods().isEmpty()) {
-                park(TimeUnit.SECONDS.toNanos(answer.number()));
-                return question;
-            }
-            String set = answer.pods().keySet().iterator().next();
-            long rateBytes = Long.parseLong(answer.pods().get(set));
-            if (!JobKey.isSet(set) || rateBytes < 0) {
-                throw new IOException("a controller named an invalid set");
-            }
-            return new AskCopy(job, host, set, copy(set, rateBytes, answer.number(), places));
+            return Optional.of(controllers.ask(query));
+        } catch (IOException | RequestException e) {
+            log.write("controller", "job " + job + ": its images are copied later: " + e.getMessage());
+            return Optional.empty();
+        }
+    }
+
+    /** Does what a controller answers. Returns the next query, or null if nothing is left to copy. */
+    private AskCopy follow(Answer answer, AskCopy query, CopyPlaces from) throws InterruptedException {
+        if (answer.refusal() != null) {
+            log.write("refused", "job " + job + ": its images are copied later: " + answer.refusal());
+            park(AGAIN.toNanos());
+            return query(null, null, null);
+        }
+        if (answer.number() == null) {
+            return null;
+        }
+        if (answer.pods() == null || answer.pods().isEmpty()) {
+            park(TimeUnit.SECONDS.toNanos(answer.number()));
+            return query.failure() == null ? query : query(null, null, null);
+        }
+        String set = answer.pods().keySet().iterator().next();
+        try {
+            return query(set, copy(set, Long.parseLong(answer.pods().get(set)), answer.number(), from), null);
         } catch (InterruptedIOException e) {
             throw (InterruptedException) new InterruptedException(e.getMessage()).initCause(e);
-        } catch (IOException | RequestException | NumberFormatException e) {
-            log.write("copy", "job " + job + ": its images are copied to the second place later: " + e.getMessage());
-            park(AGAIN.toNanos());
-            // The set may be another one by then.
-            return new AskCopy(job, host, null, null);
+        } catch (IOException
+                | RequestException
+                | UncheckedIOException
+                | DirectoryIteratorException
+                | NumberFormatException e) {
+            String reason = reasonOf(e);
+            log.write("copy", "job " + job + ": the images of set " + set + " are copied later: " + reason);
+            return query(set, null, reason.substring(0, Math.min(MOST_FAILURE, reason.length())));
         }
     }
 
-    private Map<String, String> copy(String set, long rateBytes, long turnSeconds, CopyPlaces places)
+    /** Java's errors of files have the path alone. */
+    private static String reasonOf(Exception failure) {
+        Throwable cause = failure instanceof UncheckedIOException || failure instanceof DirectoryIteratorException
+                ? failure.getCause()
+                : failure;
+        boolean isOfFile = cause instanceof FileSystemException;
+        return isOfFile
+                ? cause + ". Remedy: check the filesystem of that path, and that root can read and write there"
+                : String.valueOf(cause.getMessage());
+    }
+
+    private Map<String, String> copy(String set, long rateBytes, long turnSeconds, CopyPlaces from)
             throws IOException, RequestException {
-        SetDirectory from = new SetDirectory(places.from(), job.uid(), job.name());
-        SetDirectory to = new SetDirectory(places.to(), job.uid(), job.name());
-        CopyPace pace = new CopyPace(set, rateBytes, TimeUnit.SECONDS.toNanos(turnSeconds));
-        ImageCopy copy = new ImageCopy(pace);
+        if (!JobKey.isSet(set) || rateBytes < 0) {
+            throw new IOException("a controller named an invalid set");
+        }
+        SetDirectory near = new SetDirectory(from.from(), job.uid(), job.name());
+        SetDirectory far = new SetDirectory(from.to(), job.uid(), job.name());
+        long before = copiedBytes;
+        ImageCopy copy = new ImageCopy(new CopyPace(set, rateBytes, TimeUnit.SECONDS.toNanos(turnSeconds)));
         Map<String, String> digests = new TreeMap<>();
-        for (String pod : from.pods(set)) {
+        for (String pod : near.pods(set)) {
             // Other nodes that share the directory copy theirs.
-            if (from.nodeOf(set, pod).equals(host)) {
-                digests.put(pod, copy.copy(from, to, set, pod));
+            if (near.nodeOf(set, pod).equals(host)) {
+                digests.put(pod, copy.copy(near, far, set, pod));
             }
         }
         LOG.info(
-                "job {}: {} images of set {}, {} bytes, are copied to {}",
+                "job {}: {} images of set {} are in {}, {} bytes were copied",
                 job,
                 digests.size(),
                 set,
-                pace.totalBytes,
-                places.to());
+                from.to(),
+                copiedBytes - before);
         return digests;
     }
 
@@ -161,7 +235,7 @@ final class SetCopier {
         private final String set;
         private final long rateBytes;
         private final long turnNs;
-        private final long beginNs = System.nanoTime();
+        private long beginNs = System.nanoTime();
         private long totalBytes;
         private long askedNs = beginNs;
 
@@ -174,6 +248,7 @@ final class SetCopier {
         @Override
         public void copied(int bytes) throws IOException {
             totalBytes += bytes;
+            addCopied(bytes);
             long nowNs = System.nanoTime();
             long dueNs = rateBytes == 0 ? nowNs : beginNs + (long) (totalBytes * 1e9 / rateBytes);
             try {
@@ -183,30 +258,39 @@ final class SetCopier {
                 if (Thread.interrupted()) {
                     throw new InterruptedException("the service ends");
                 }
+                if (nowNs - askedNs > turnNs) {
+                    awaitTurn();
+                    askedNs = System.nanoTime();
+                }
             } catch (InterruptedException e) {
                 throw (IOException) new InterruptedIOException(e.getMessage()).initCause(e);
-            }
-            if (nowNs - askedNs > turnNs) {
-                askedNs = nowNs;
-                requireWanted();
             }
         }
 
         /** A set that the job no longer has is not copied on. Without a controller it is. */
-        private void requireWanted() throws IOException {
-            Answer answer;
-            try {
-                answer = controllers.ask(new AskCopy(job, host, set, null));
-            } catch (IOException | RequestException e) {
-                log.write("copy", "job " + job + ": no controller knows of the copy: " + e.getMessage());
-                return;
-            }
-            boolean isOther = answer.refusal() == null
-                    && (answer.number() == null
-                            || (answer.pods() != null && !answer.pods().containsKey(set)));
-            if (isOther) {
-                throw new IOException("set " + set + " is no longer copied");
+        private void awaitTurn() throws IOException, InterruptedException {
+            while (true) {
+                Optional<Answer> answer = ask(query(set, null, null));
+                if (answer.isEmpty() || answer.get().refusal() != null) {
+                    return;
+                }
+                boolean isTurn =
+                        answer.get().pods() != null && !answer.get().pods().isEmpty();
+                if (answer.get().number() == null
+                        || (isTurn && !answer.get().pods().containsKey(set))) {
+                    throw new IOException("set " + set + " is no longer copied");
+                }
+                if (isTurn) {
+                    return;
+                }
+                long pausedNs = System.nanoTime();
+                park(TimeUnit.SECONDS.toNanos(answer.get().number()));
+                beginNs += System.nanoTime() - pausedNs;
             }
         }
+    }
+
+    private void addCopied(int bytes) {
+        copiedBytes += bytes;
     }
 }

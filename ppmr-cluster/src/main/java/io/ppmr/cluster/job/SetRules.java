@@ -37,10 +37,11 @@ final class SetRules {
         return kept(withNext(changed(sets, id, SetState.SAFE)), keep);
     }
 
-    /** Returns the sets when a copy did not advance: a newer set takes its place, if there is one. */
-    static List<JobSet> givenUp(List<JobSet> sets, String id, int keep) {
+    /** Returns the sets when a copy did not advance: a newer set takes its place, if there is one, or the next one. */
+    static List<JobSet> ended(List<JobSet> sets, String id, int keep) {
         boolean isNewest = !sets.isEmpty() && sets.get(sets.size() - 1).id().equals(id);
-        return isNewest ? sets : kept(withNext(changed(sets, id, SetState.LOCAL)), keep);
+        List<JobSet> all = changed(sets, id, SetState.LOCAL);
+        return kept(isNewest ? all : withNext(all), keep);
     }
 
     /** Returns the set that is copied now. */

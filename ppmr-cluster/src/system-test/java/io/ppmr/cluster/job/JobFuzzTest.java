@@ -57,7 +57,7 @@ class JobFuzzTest {
             new JobQuestion.Move(JOB, "move-1", "n1", true, "n2", Set.of("p1")),
             new JobQuestion.FindPods(JOB),
             new JobQuestion.FindImages(JOB, "1-1-00000000", "p1", JobQuestion.ImagePlaces.ALL),
-            new JobQuestion.AskCopy(JOB, "n1", "1-1-00000000", Map.of("p1", "0a")));
+            new JobQuestion.AskCopy(JOB, "n1", "1-1-00000000", Map.of("p1", "0a"), 5, "why"));
     private static final String[] WORDS = {
         "null",
         "-1",

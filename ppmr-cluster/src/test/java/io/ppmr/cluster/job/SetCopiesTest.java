@@ -10,7 +10,6 @@ import io.ppmr.daemon.jobs.JobName;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
@@ -31,7 +30,7 @@ class SetCopiesTest {
 
     private Answer ask(String host, String set, Map<String, String> digests) {
         return copies.answer(
-                "1000.ring", new AskCopy(JOB, host, set, digests), state(SetState.COPYING), nowNs, whole::add);
+                "1000.ring", new AskCopy(JOB, host, set, digests, 0, null), state(SetState.COPYING), nowNs, whole::add);
     }
 
     private static void requireGranted(Answer answer) {
@@ -57,18 +56,21 @@ class SetCopiesTest {
         requireWaiting(ask("n1", SET, Map.of("p0", "a0")));
         assertEquals(List.of(), whole);
         requireWaiting(ask("n2", SET, Map.of("p1", "a1")));
+        nowNs += TimeUnit.HOURS.toNanos(1);
         requireWaiting(ask("n2", SET, Map.of("p1", "a1")));
-        assertEquals(1, whole.size());
+        assertEquals(1, whole.size(), "one check at a time");
+        copies.checked("1000.ring", SET, true, nowNs);
         nowNs += TimeUnit.SECONDS.toNanos(20);
         requireWaiting(ask("n1", SET, Map.of("p0", "a0")));
-        assertEquals(2, whole.size(), "it is not safe yet");
+        assertEquals(2, whole.size(), "it is not recorded as safe yet");
     }
 
     @Test
     void shouldHaveEachNodeCopyOnceMoreWhenNoNodeSeesAllImages() {
         requireWaiting(ask("n1", SET, Map.of("p0", "a0")));
         requireWaiting(ask("n2", SET, Map.of("p1", "a1")));
-        copies.repeat("1000.ring");
+        copies.checked("1000.ring", "1-2-00000000", false, nowNs);
+        copies.checked("1000.ring", SET, false, nowNs);
         nowNs += TimeUnit.SECONDS.toNanos(20);
         requireGranted(ask("n1", SET, Map.of("p0", "a0")));
         requireWaiting(ask("n2", SET, Map.of("p1", "a1")));
@@ -76,6 +78,31 @@ class SetCopiesTest {
         requireGranted(ask("n2", SET, Map.of("p1", "a1")));
         requireWaiting(ask("n2", SET, Map.of("p1", "a1")));
         assertEquals(2, whole.size());
+    }
+
+    @Test
+    void shouldLetOthersCopyWhenANodeCannot() {
+        requireGranted(ask("n1", null, null));
+        Answer failed = copies.answer(
+                "1000.ring",
+                new AskCopy(JOB, "n1", SET, null, 0, "no room"),
+                state(SetState.COPYING),
+                nowNs,
+                whole::add);
+        assertEquals(60L, failed.number());
+        requireWaiting(ask("n1", null, null));
+        requireGranted(ask("n2", null, null));
+        requireWaiting(ask("n2", SET, Map.of("p1", "a1")));
+        nowNs += TimeUnit.SECONDS.toNanos(60);
+        requireGranted(ask("n1", null, null));
+    }
+
+    @Test
+    void shouldLetANodeCopyForOneJobAtATime() {
+        SetCopies many = new SetCopies(new SetCopies.CopyLimits(4, 1000));
+        AskCopy query = new AskCopy(JOB, "n1", null, null, 0, null);
+        requireGranted(many.answer("1000.ring", query, state(SetState.COPYING), nowNs, whole::add));
+        requireWaiting(many.answer("1000.other", query, state(SetState.COPYING), nowNs, whole::add));
     }
 
     @Test
@@ -87,8 +114,8 @@ class SetCopiesTest {
 
     @Test
     void shouldAnswerThatNothingIsLeftWhenTheSetIsSafe() {
-        Answer answer =
-                copies.answer("1000.ring", new AskCopy(JOB, "n1", null, null), state(SetState.SAFE), nowNs, whole::add);
+        Answer answer = copies.answer(
+                "1000.ring", new AskCopy(JOB, "n1", null, null, 0, null), state(SetState.SAFE), nowNs, whole::add);
         assertEquals(Answer.OK, answer);
     }
 
@@ -100,14 +127,22 @@ class SetCopiesTest {
         requireWaiting(ask("n1", null, null));
     }
 
+    private Map<String, String> stuck() {
+        return copies.stuck(Map.of("1000.ring", state(SetState.COPYING)), nowNs);
+    }
+
     @Test
     void shouldNameACopyThatDoesNotAdvance() {
+        assertEquals(Map.of(), stuck());
         ask("n1", SET, Map.of("p0", "a0"));
         nowNs += TimeUnit.MINUTES.toNanos(9);
-        assertEquals(Map.of(), copies.stuck(Set.of("1000.ring"), nowNs));
+        copies.answer(
+                "1000.ring", new AskCopy(JOB, "n2", SET, null, 5, null), state(SetState.COPYING), nowNs, whole::add);
+        nowNs += TimeUnit.MINUTES.toNanos(9);
+        assertEquals(Map.of(), stuck(), "bytes were copied");
         ask("n1", SET, Map.of("p0", "a0"));
+        ask("n2", null, null);
         nowNs += TimeUnit.MINUTES.toNanos(2);
-        assertEquals(Map.of("1000.ring", SET), copies.stuck(Set.of("1000.ring"), nowNs));
-        assertEquals(Map.of(), copies.stuck(Set.of(), nowNs));
+        assertEquals(Map.of("1000.ring", SET), stuck());
     }
 }

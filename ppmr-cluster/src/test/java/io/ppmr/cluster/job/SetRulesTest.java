@@ -62,13 +62,13 @@ class SetRulesTest {
     }
 
     @Test
-    void shouldGiveUpACopyOnlyForANewerSet() {
+    void shouldEndACopyThatDoesNotAdvanceForANewerSet() {
         List<JobSet> one = List.of(set(1, SetState.COPYING));
-        assertEquals(one, SetRules.givenUp(one, one.get(0).id(), KEEP));
+        assertEquals(List.of("1 local"), words(SetRules.ended(one, one.get(0).id(), KEEP)));
         List<JobSet> two = List.of(set(1, SetState.COPYING), set(2, SetState.LOCAL));
         assertEquals(
                 List.of("1 local", "2 copying"),
-                words(SetRules.givenUp(two, two.get(0).id(), KEEP)));
+                words(SetRules.ended(two, two.get(0).id(), KEEP)));
     }
 
     /** Once a set was safe there is a safe one, in any order of checkpoints, copies and restarts. */
@@ -86,7 +86,7 @@ class SetRulesTest {
                 safest = (int) copying.get().round();
                 sets = SetRules.copied(sets, copying.get().id(), KEEP);
             } else if (event == 2 && copying.isPresent()) {
-                sets = SetRules.givenUp(sets, copying.get().id(), KEEP);
+                sets = SetRules.ended(sets, copying.get().id(), KEEP);
             } else if (event == 3) {
                 incarnation++;
             }

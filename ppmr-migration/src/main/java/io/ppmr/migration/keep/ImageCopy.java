@@ -61,7 +61,9 @@ public final class ImageCopy {
         from.requireSafe();
         to.requireSafe();
         String digest = from.digest(set, pod);
-        if (to.pods(set).contains(pod) && to.digest(set, pod).equals(digest)) {
+        if (to.isWhole(set, pod) && to.digest(set, pod).equals(digest)) {
+            // A run that died may not have brought its name to the disk.
+            to.syncNames(set);
             return digest;
         }
         to.remove(set, pod);

@@ -10,6 +10,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -235,9 +236,26 @@ public record SetDirectory(Path directory, int uid, String job) {
             sync(one);
         }
         Files.move(partial(set, pod), image(set, pod), StandardCopyOption.ATOMIC_MOVE);
+        syncNames(set);
+    }
+
+    /** Brings the names of a set's images to the disk. */
+    void syncNames(String set) throws IOException {
         for (Path one = set(set); !one.equals(directory.getParent()) && one != null; one = one.getParent()) {
             sync(one);
         }
+    }
+
+    /** Returns true if there is a whole image of a pod. */
+    boolean isWhole(String set, String pod) throws IOException {
+        return isWhole(image(set, pod));
+    }
+
+    private static boolean isWhole(Path image) throws IOException {
+        Path manifest = image.resolve(ImageManifest.FILE_NAME);
+        return !image.getFileName().toString().endsWith(PARTIAL)
+                && Files.isRegularFile(manifest, LinkOption.NOFOLLOW_LINKS)
+                && Files.size(manifest) <= ImageManifest.MAX_BYTES;
     }
 
     private static void sync(Path one) throws IOException {
@@ -260,17 +278,15 @@ public record SetDirectory(Path directory, int uid, String job) {
         NavigableSet<String> pods = new TreeSet<>();
         try (DirectoryStream<Path> images = Files.newDirectoryStream(set(set))) {
             for (Path image : images) {
-                Path manifest = image.resolve(ImageManifest.FILE_NAME);
-                boolean isWhole = !image.getFileName().toString().endsWith(PARTIAL)
-                        && Files.isRegularFile(manifest, LinkOption.NOFOLLOW_LINKS)
-                        && Files.size(manifest) <= ImageManifest.MAX_BYTES;
-                if (isWhole) {
+                if (isWhole(image)) {
                     pods.add(image.getFileName().toString());
                 }
             }
             return pods;
         } catch (NoSuchFileException e) {
             return Collections.emptyNavigableSet();
+        } catch (DirectoryIteratorException e) {
+            throw e.getCause();
         }
     }
 

@@ -132,20 +132,27 @@ public final class JobRestart {
             throw new RequestException("this node sees no image of set " + order.set() + " of pod " + name
                     + ". Remedy: name nodes that see the directory of checkpoints (--on)");
         }
-        for (int i = 0; i < order.directories().size() - 1; i++) {
-            Path directory = order.directories().get(i);
+        Exception first = null;
+        for (Path directory : order.directories()) {
             try {
                 return open(name, directory, isRead);
             } catch (RequestException | IOException e) {
+                if (first == null) {
+                    first = e;
+                } else {
+                    first.addSuppressed(e);
+                }
                 LOG.warn(
-                        "job {}: the image of pod {} in {} cannot be used, and another directory is tried: {}",
+                        "job {}: the image of pod {} in {} cannot be used, and the next directory is tried: {}",
                         order.job(),
                         name,
                         directory,
                         e.getMessage());
             }
         }
-        return open(name, order.directories().get(order.directories().size() - 1), isRead);
+        throw first instanceof RequestException refused
+                ? refused
+                : new RequestException("the image of pod " + name + " cannot be read: " + first, first);
     }
 
     private MemberToRestore open(String name, Path from, boolean isRead) throws RequestException, IOException {

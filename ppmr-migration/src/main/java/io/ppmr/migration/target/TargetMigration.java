@@ -630,6 +630,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
 
     private void dropSourceLink() {
         dropped.addAll(replaced);
+        replaced.forEach(ControlLink::close);
         replaced.clear();
         if (link != null) {
             dropped.add(link);
