@@ -711,8 +711,10 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             CheckpointSteps steps = new CheckpointSteps(task, kit, log, Map.of(), CriuWords::explain);
             steps.stop();
             try {
+                // It is watched before it begins, so that nothing of it runs unseen.
+                RankCommand watched = steps.watch(tool);
                 gate.open();
-                return steps.watch(tool);
+                return watched;
             } catch (IOException e) {
                 steps.undo();
                 throw new CheckpointException(

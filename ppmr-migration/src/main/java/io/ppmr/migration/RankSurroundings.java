@@ -54,11 +54,11 @@ public interface RankSurroundings {
      * notice,
      *     since all of them are held, too
      */
-    PodDeparture leave(String move, Optional<MigrationSecret> secret, ProcessIdentity init) throws IOException;
+    RankDeparture leave(String move, Optional<MigrationSecret> secret, ProcessIdentity init) throws IOException;
 
     /** A pod of which {@link #leave} has noted that it leaves. */
     @FunctionalInterface
-    interface PodDeparture {
+    interface RankDeparture {
         /**
          * Disconnects the pod's network at the node's end, and undoes changes of an earlier checkpoint to its sockets.
          * All else was done before, so the pod's pause does not wait for the disk.
@@ -151,7 +151,7 @@ public interface RankSurroundings {
         }
 
         @Override
-        public PodDeparture leave(String move, Optional<MigrationSecret> secret, ProcessIdentity init)
+        public RankDeparture leave(String move, Optional<MigrationSecret> secret, ProcessIdentity init)
                 throws IOException {
             throw new IOException(NO_PODS);
         }

@@ -330,7 +330,7 @@ final class PodStrategies {
 
     private void plugIn(Path network) throws Exception {
         b.run("ip", "link", "set", pod.link(), "master", "br0", "up");
-        b.run("nsenter", "--net=" + network, "--", programs.of("ppmr-pod-net").toString(), "announce", "eth0", ADDRESS);
+        b.run(programs.of("ppmr-pod-net").toString(), "announce", network.toString(), "eth0", ADDRESS);
     }
 
     private static void run(BridgedNode node, List<String> words) throws Exception {

@@ -195,7 +195,7 @@ final class PodMoves implements RankSurroundings {
     }
 
     @Override
-    public PodDeparture leave(String move, Optional<MigrationSecret> secret, ProcessIdentity init) throws IOException {
+    public RankDeparture leave(String move, Optional<MigrationSecret> secret, ProcessIdentity init) throws IOException {
         PodRecord pod = leaving(move, secret, init);
         Path folder = pods.folderOf(pod);
         Path network = networkOf(pod);

@@ -225,8 +225,6 @@ final class SourceMember {
                 return;
             }
             checkpoint.resume();
-            // Migrations of the pods may begin while their images are written.
-            noteNotHolding();
             writeImages(begun, checkpoint, report);
         }
     }
@@ -235,6 +233,9 @@ final class SourceMember {
             throws IOException, InterruptedException {
         JobRecord record = begun.record();
         try {
+            checkpoint.noteResumed();
+            // Migrations of the pods may begin while their images are written.
+            noteNotHolding();
             JobCheckpoint.ImagesWritten written = checkpoint.write(
                     () -> !isOpen(begun) || Thread.currentThread().isInterrupted());
             write(note.to(CheckpointStep.IMAGED));

@@ -358,6 +358,16 @@ public final class JobCheckpoint implements AutoCloseable {
     }
 
     /**
+     * Notes that the pods run. The next run of the service would continue them once more by the note, though a
+     * migration may hold them by then. Call it after {@link #resume}, and before a migration may begin.
+     */
+    public void noteResumed() throws IOException {
+        CheckpointNote resumed = note.orElseThrow().continued();
+        resumed.write(service.settings().journal());
+        note = Optional.of(resumed);
+    }
+
+    /**
      * Syncs the images, writes their manifests, and gives them their names. The pods run by now.
      *
      * @param calledOff checked repeatedly; returns true if the images are not needed, which is an error

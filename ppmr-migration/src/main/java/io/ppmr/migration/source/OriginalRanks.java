@@ -88,7 +88,7 @@ final class OriginalRanks {
     private boolean recorded;
     private FrozenCgroups frozen = FrozenCgroups.NONE;
     /** The pods that leave, by rank. */
-    private final Map<Integer, RankSurroundings.PodDeparture> departures = new ConcurrentHashMap<>();
+    private final Map<Integer, RankSurroundings.RankDeparture> departures = new ConcurrentHashMap<>();
     /** True while the networks of pods may be disconnected. */
     private boolean detached;
     /** True while pods whose networks are connected may have records that they leave. */

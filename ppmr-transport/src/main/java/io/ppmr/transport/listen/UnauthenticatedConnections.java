@@ -69,10 +69,7 @@ final class UnauthenticatedConnections<T> {
     Optional<T> add(T connection, Object address) {
         Optional<T> evicted = Optional.empty();
         if (addresses.getOrDefault(address, 0) >= mostOfAnAddress) {
-            evicted = connections.entrySet().stream()
-                    .filter(entry -> entry.getValue().address().equals(address))
-                    .map(Map.Entry::getKey)
-                    .findFirst();
+            evicted = oldestOf(address, !hasManyProved()).or(() -> oldestOf(address, false));
         } else if (connections.size() >= most) {
             evicted = hasManyProved() ? oldest() : oldestWithoutKey();
         }
@@ -80,6 +77,14 @@ final class UnauthenticatedConnections<T> {
         connections.put(connection, new Entry(address, clockNs.getAsLong() + limitNs));
         addresses.merge(address, 1, Integer::sum);
         return evicted;
+    }
+
+    private Optional<T> oldestOf(Object address, boolean isWithoutKey) {
+        return connections.entrySet().stream()
+                .filter(entry -> entry.getValue().address().equals(address))
+                .map(Map.Entry::getKey)
+                .filter(one -> !isWithoutKey || !proved.contains(one))
+                .findFirst();
     }
 
     private Optional<T> oldestWithoutKey() {

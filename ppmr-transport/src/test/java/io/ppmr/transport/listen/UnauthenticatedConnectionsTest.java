@@ -58,6 +58,21 @@ class UnauthenticatedConnectionsTest {
         assertEquals(Optional.of(3), connections.add(7, "another"));
     }
 
+    @Test
+    void shouldEvictAConnectionWithoutTheKeyOfTheSameAddress() {
+        for (int i = 0; i < 4; i++) {
+            connections.add(i, "loud");
+        }
+        connections.prove(0);
+        assertEquals(Optional.of(1), connections.add(4, "loud"));
+        connections.remove(2);
+        connections.remove(3);
+        connections.prove(4);
+        connections.add(5, "loud");
+        connections.add(6, "loud");
+        assertEquals(Optional.of(5), connections.add(7, "loud"));
+    }
+
     /** A host that repeats recorded bytes cannot keep others from a place for longer than before. */
     @Test
     void shouldEvictTheOldestWhenHalfOfAllHaveShownTheKey() {
