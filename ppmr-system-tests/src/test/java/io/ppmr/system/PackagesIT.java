@@ -39,9 +39,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** The packages that the build made: what is in them, and what they do when dpkg installs and removes them. */
-@Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Timeout(value = 660, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class PackagesIT {
-    private static final Duration LIMIT = Patience.of(Duration.ofMinutes(4));
+    private static final Duration LIMIT = Patience.of(Duration.ofMinutes(9));
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final Pattern DEB_LINE =
             Pattern.compile("(\\S{10}) (\\S+) +\\d+ \\S+ \\S+ \\.(\\S*?)/?(?: -> (.*))?");
