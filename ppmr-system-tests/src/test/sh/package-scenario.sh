@@ -20,7 +20,7 @@ if [ "${5:-}" != inside ]; then
     cp -r "$3" /mnt/root/scenario/open-journal
     cp "$0" /mnt/root/scenario/run
     cp "${0%/*}/package-older.sh" /mnt/root/scenario/older
-    # The demo enters namespaces by their roots, so the overlay must be the root and no directory that stands for one.
+    # The demo enters namespaces by their roots. So the overlay must be the root itself: a chroot is not enough.
     cd /mnt/root
     mkdir /mnt/root/machine
     pivot_root . machine

@@ -782,13 +782,13 @@ public final class JobTable {
                         answer -> {});
             }
         });
-        copies.stuck(states(), nowNs).forEach((key, set) -> offer(key, new JobEvent.CopyStuck(set), answer -> {}));
-        beginDue(nowNs);
+        Map<String, JobState> all = states();
+        copies.stuck(all, nowNs).forEach((key, set) -> offer(key, new JobEvent.CopyStuck(set), answer -> {}));
+        beginDue(all, nowNs);
     }
 
     /** Orders the regular checkpoints that are due. */
-    private void beginDue(long nowNs) {
-        Map<String, JobState> all = states();
+    private void beginDue(Map<String, JobState> all, long nowNs) {
         regular.watch(all, nowNs);
         List<JobState> writing = regular.writing(all);
         for (String key : regular.due(all, nowNs)) {

@@ -100,8 +100,7 @@ final class SetCopier {
     private void run(CopyPlaces from) {
         boolean isDone = false;
         try {
-            copyAll(from);
-            isDone = true;
+            isDone = copyAll(from);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } catch (RuntimeException e) {
@@ -121,22 +120,22 @@ final class SetCopier {
         }
     }
 
-    private void copyAll(CopyPlaces from) throws InterruptedException {
+    /** Copies until no set is left to copy. Returns false if controllers do not know the job. */
+    private boolean copyAll(CopyPlaces from) throws InterruptedException {
         AskCopy next = query(null, null, null);
         int unknown = 0;
         while (next != null && unknown < MOST_UNKNOWN) {
             Optional<Answer> answer = ask(next);
-            if (answer.isEmpty()) {
-                park(AGAIN.toNanos());
-                unknown++;
-            } else if (answer.get().isUnknownJob()) {
-                park(AGAIN.toNanos());
-                unknown++;
-            } else {
+            if (answer.isPresent() && !answer.get().isUnknownJob()) {
                 unknown = 0;
                 next = follow(answer.get(), next, from);
+            } else {
+                // However long no controller answers, the copy continues with the next one.
+                unknown += answer.isPresent() ? 1 : 0;
+                park(AGAIN.toNanos());
             }
         }
+        return next == null;
     }
 
     private AskCopy query(String set, Map<String, String> digests, String failure) {
